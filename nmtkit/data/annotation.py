@@ -31,8 +31,8 @@ def check_annotation(folder: Path, tgt_size: int | None) -> None:
 def annotate_file(path: Path, text: Encoded, alignment: Path) -> str:
     """Replace every UNK in encoded text with a symbol of UNKPOS, in place; returns the SHA-256 of the alignment.
 
-    path: the file of ids without its suffix. alignment: a Pharaoh file, which may be missing; unknown words without a link
-    get the symbol without a position. Raises UserError if its number of lines differs.
+    path: the file of ids without its suffix. alignment: a Pharaoh file, which may be missing; unknown words without a
+    link get the symbol without a position. Raises UserError if its number of lines differs.
     """
     lines = text.lines
     if alignment.is_file() and count_lines(alignment) != lines:

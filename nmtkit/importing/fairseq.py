@@ -194,7 +194,7 @@ class Weights(Tensors):
         self.found[f"{ours}.g"], self.found[f"{ours}.bias"] = length, bias
 
     def conv(self, ours: str, theirs: str, rows: int, columns: int, kernel: int, *, old: bool) -> None:
-        """A convolution (k, D, E). In ``old`` decoders, g is a length for each of the k matrices, else for each output."""
+        """A convolution (k, D, E). In ``old`` decoders, g has a length for each of k matrices, else for each output."""
         v = self.take(f"{theirs}.weight_v", kernel, rows, columns)
         g = self.take(f"{theirs}.weight_g", *((kernel, 1, 1) if old else (1, 1, columns)))
         bias = self.take(f"{theirs}.bias", columns)
@@ -208,7 +208,7 @@ class Weights(Tensors):
     def model(
         self, options: Mapping[str, Any], stacks: tuple[Layers, Layers], src: Words, tgt: Words
     ) -> dict[str, Any]:
-        """The Config of models/densenmt.py as plain values; finds the parameters. Raises UserError if one is wrong."""
+        """The Config of models/densenmt.py as plain values; finds the parameters. Raises UserError if one is bad."""
         e, out, width = options["encoder_embed_dim"], options["decoder_out_embed_dim"], stacks[0][0][0]
         version = self.left.pop("decoder.version", torch.ones(1)).flatten()
         old = len(version) == 0 or version[0].item() < 2

@@ -134,7 +134,7 @@ class Weights(Tensors):
     """The tensors of a file."""
 
     def model(self, config: Config, tied: str, src: Words, tgt: Words) -> dict[str, Any]:
-        """The Config of models/transformer.py as plain values; finds the parameters. Raises UserError if one is wrong."""
+        """The Config of models/transformer.py as plain values; finds the parameters. Raises UserError if one is bad."""
         layers, width, inner = config.same("layers"), config.size("d_model"), config.same("ffn_dim")
         for side, modules in (("encoder", _MODULES), ("decoder", _MODULES | _IN_DECODER)):
             self.left.pop(f"model.{side}.embed_positions.weight", None)  # computed by a formula

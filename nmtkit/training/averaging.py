@@ -1,4 +1,4 @@
-"""The arithmetic mean of checkpoints, as a model folder like any other."""
+"""Checkpoint averaging: the mean of the weights, as a model folder like any other."""
 
 import re
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ def average(
 
     The default is all ranked checkpoints. Returns the checkpoint folders used. The average is written to a temporary
     folder and replaces an older model at ``output`` when complete. Raises UserError if checkpoints are missing or have
-    different parameters, or if ``output`` holds a run or other files.
+    different parameters, or if ``output`` is a run or has other files.
     """
     if bool(named) + (best is not None) + (last is not None) > 1:
         raise UserError("`checkpoints`, `best` and `last` exclude each other; give one")
@@ -31,7 +31,7 @@ def average(
         if real_path(path).parent.parent != real_path(folder.path):
             raise UserError(f"{path}: not a checkpoint of {folder}; give its run as `model`")
     chosen = list(named) or _kept(folder, best, last)
-    # In float64, so that the mean of equal weights is exact, and one checkpoint at a time, to save memory.
+    # In float64, so that the mean of equal weights is exact; one checkpoint at a time, to save memory.
     total = {name: tensor.double() for name, tensor in _weights(chosen[0]).items()}
     for path in chosen[1:]:
         weights = _weights(path)
@@ -64,5 +64,5 @@ def _kept(folder: ModelFolder, best: int | None, last: int | None) -> list[Path]
 
 
 def _weights(path: Path) -> dict[str, Tensor]:
-    """The weights in the folder of a checkpoint."""
+    """The weights in a checkpoint folder."""
     return checkpoint.load_weights(path / ModelFolder(path).weights(0).name)

@@ -49,7 +49,7 @@ def save(folder: ModelFolder, model: nn.Module, optimizer: torch.optim.Optimizer
 
 
 def save_validated(folder: ModelFolder, progress: Progress) -> None:
-    """Add the progress after a validation to the checkpoint saved before it."""
+    """Add the progress after validation to the checkpoint saved before it."""
     _save_plain(folder.validated(progress.update), dataclasses.asdict(progress))
 
 
@@ -81,7 +81,7 @@ def load_weights(path: Path) -> dict[str, Tensor]:
 
 
 def load_into(model: nn.Module, path: Path) -> None:
-    """Load weights into ``model``. Raises UserError for the first that is missing, unknown or of another shape."""
+    """Load weights into ``model``. Raises UserError for the first that is missing, unknown or has another shape."""
     weights, expected = load_weights(path), model.state_dict()
     for name in [*expected, *weights]:
         ours, theirs = expected.get(name), weights.get(name)
@@ -103,12 +103,12 @@ def restore(folder: ModelFolder, update: int, model: nn.Module, optimizer: torch
     with _report_damage(trainer):
         saved = _load_plain(trainer)
         crc = crc32(weights)
-        if saved.get("crc32", crc) != crc:  # for example copied from another update
+        if saved.get("crc32", crc) != crc:  # for example, copied from another checkpoint
             raise ValueError("the weights beside it are not those that it was saved with")
         # States are matched to parameters by position, and the groups' order in the settings may have changed.
         order = [group.get("name") for group in saved["optimizer"]["param_groups"]]
         optimizer.param_groups.sort(key=lambda group: order.index(group.get("name")))
-        # Learning rates and the like come from the settings, which may change when a run is resumed.
+        # Learning rates and other hyperparameters come from the settings, which may change when a run is resumed.
         of_settings = optimizer.param_groups
         optimizer.load_state_dict(saved["optimizer"])  # makes new groups, with the same parameters
         for group, own in zip(optimizer.param_groups, of_settings, strict=True):
@@ -126,7 +126,7 @@ def restore(folder: ModelFolder, update: int, model: nn.Module, optimizer: torch
 
 
 def _load_plain(path: Path) -> dict[str, Any]:
-    """The values in a file of ``_save_plain``; raises any kind of exception if it is damaged."""
+    """The values in a file of ``_save_plain``. Raises an exception of any type if it is damaged."""
     with zipfile.ZipFile(path) as packed:
         if damaged := packed.testzip():  # torch.load does not verify checksums
             raise ValueError(f"{damaged} is damaged")
@@ -135,7 +135,7 @@ def _load_plain(path: Path) -> dict[str, Any]:
 
 
 def _progress(values: Any, update: int) -> Progress:
-    """The progress of plain values; raises ValueError if it is not of ``update``."""
+    """The progress from plain values. Raises ValueError if it is not that of ``update``."""
     progress = configs.build(Progress, values, "progress")
     if progress.update != update:
         raise ValueError(f"it is of update {progress.update}")
@@ -144,10 +144,10 @@ def _progress(values: Any, update: int) -> Progress:
 
 @contextmanager
 def _report_damage(path: Path) -> Iterator[None]:
-    """Turn any exception from reading a checkpoint file into a UserError that says what to delete."""
+    """Turn any exception while reading a checkpoint file into a UserError that says what to delete."""
     try:
         yield
-    except Exception as error:  # torch raises many kinds for a damaged file
+    except Exception as error:  # torch raises many types for a damaged file
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise UserError(f"{path}: cannot be used ({reason}); delete {path.parent} to use another checkpoint") from None
 

@@ -1,4 +1,4 @@
-"""Gradients that explode or contain NaN, and where they come from."""
+"""Exploding gradients, and the origin of NaN and infinity."""
 
 import logging
 import math
@@ -18,16 +18,16 @@ log = logging.getLogger(__name__)
 
 
 def check_gradient(run: Run, rows: np.ndarray, gradient: Gradient, norm: float) -> None:
-    """Warn of an exploding gradient; raise UserError with the place if loss or gradient is not finite.
+    """Warn of an exploding gradient; raise UserError with the origin if loss or gradient is not finite.
 
-    rows (P,): the pairs of the batch. norm: of all gradients before clipping.
+    rows (P,): the pairs of the batch. norm: the global gradient norm before clipping.
     """
     progress = run.progress
     place = f"update {progress.update} (epoch {progress.epoch + 1}, batch {progress.batch})"
     shown = ", ".join(str(row + 1) for row in rows[:4])
     lines = f"corpus lines {shown} of {len(rows)} in the batch"
     if not math.isfinite(norm) or not math.isfinite(gradient.loss):
-        run.seed_dropout()  # to repeat the update with the same dropout
+        run.seed_dropout()  # repeats the update with the same dropout
         origin = first_offender(run.model, lambda: accumulate(run, rows, micro_batches(run, rows)))
         remedy = "start again in another folder with a lower learning rate or training.clip_norm"
         found = f"loss {gradient.loss:g}, gradient norm {norm:g}, first in {origin}"
@@ -59,7 +59,7 @@ def first_offender(model: nn.Module, run: Callable[[], object]) -> str:
             hook.remove()
     if offenders:
         return f"the output of {offenders[0] or 'the decoder'}"  # the whole model has no name
-    # Backwards from the loss: the first bad gradient is the nearest to its origin.
+    # Backwards from the loss, so the first bad gradient is closest to the origin.
     for name, parameter in reversed(list(model.named_parameters())):
         if parameter.grad is not None and not _finite(parameter.grad):
             return f"the gradient of {name}"
@@ -67,7 +67,7 @@ def first_offender(model: nn.Module, run: Callable[[], object]) -> str:
 
 
 def _finite(tree: Any) -> bool:
-    """True if every number in a tree of tensors is finite."""
+    """True if all numbers in a tree of tensors are finite."""
     if isinstance(tree, Tensor):
         return bool(tree.isfinite().all())
     return all(map(_finite, tree)) if isinstance(tree, tuple) else True

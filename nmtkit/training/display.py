@@ -1,4 +1,4 @@
-"""The progress of training: a live line on a terminal, elsewhere a log line every 20 seconds."""
+"""The progress of training: a progress bar on a terminal, else a log line every 20 seconds."""
 
 import logging
 import sys
@@ -19,9 +19,9 @@ CONSOLE = Console(stderr=True)
 
 
 class Display:
-    """The live line of a run, updated by ``show``.
+    """The progress line of a run, updated by ``show``.
 
-    total: the number of updates, None if unknown. done: the updates made before, if the run is resumed.
+    total: the number of updates, None if unknown. done: the updates before this start, if the run is resumed.
     """
 
     def __init__(self, bar: Progress | None, total: int | None, done: int):
@@ -30,7 +30,7 @@ class Display:
         self._started = self._last = time.monotonic()
 
     def show(self, update: int, facts: str) -> None:
-        """Show the progress: on a terminal at once, elsewhere every ``PLAIN_SECONDS``."""
+        """Show the progress: on a terminal immediately, else every ``PLAIN_SECONDS``."""
         if self._bar is not None and self._task is not None:
             self._bar.update(self._task, completed=update, facts=facts.strip())
         elif time.monotonic() - self._last >= PLAIN_SECONDS:

@@ -1,8 +1,8 @@
 """Data-parallel training with torchrun: each process computes the gradient of its share of every batch.
 
 Every process has the whole model and makes every update. Gradients, losses and requests to stop are summed over all
-processes before they are used, so all decide alike; only the first one writes files. Without torchrun there is one
-process, and these functions have no effect.
+processes before use, so that all processes take the same decisions; only the first one writes files. Without torchrun
+there is one process, and these functions have no effect.
 """
 
 import os
@@ -18,14 +18,14 @@ from torch import Tensor, nn
 from nmtkit.errors import UserError
 from nmtkit.machine.processes import available_cores
 
-PATIENCE = timedelta(minutes=30)  # timeout of an exchange; another process may be writing a checkpoint
+PATIENCE = timedelta(minutes=30)  # timeout of an all-reduce; another process may be writing a checkpoint
 
 
 @contextmanager
 def processes(device: torch.device) -> Iterator[torch.device]:
-    """Join the processes that torchrun started; yields the device of this one.
+    """Join the processes started by torchrun; yields the device of this one.
 
-    That is the GPU of its local rank, or its share of the CPU's cores. A UserError names its process.
+    That is the GPU of its local rank, or its share of the CPU's cores. Errors name the process.
     """
     if os.environ.get("WORLD_SIZE", "1") == "1":
         yield device
@@ -39,12 +39,12 @@ def processes(device: torch.device) -> Iterator[torch.device]:
         torch.cuda.set_device(device)
     elif os.environ.get("OMP_NUM_THREADS", "1") == "1":  # torchrun's default
         torch.set_num_threads(max(1, available_cores() // here))
-    # PyTorch's optimisers import this module, whose functions keep the current group as their default. If imported
-    # later, the group's threads would outlive it and sometimes abort a finished process.
+    # PyTorch's optimisers import this module, whose functions keep the current group as their default. If it were
+    # imported later, the group's threads would outlive the group and sometimes abort a finished process.
     from torch.distributed.nn import functional  # noqa: F401
 
     try:
-        dist.init_process_group(timeout=PATIENCE)  # gloo for tensors of the CPU, nccl for a GPU's
+        dist.init_process_group(timeout=PATIENCE)  # gloo for CPU tensors, nccl for GPU tensors
     except (ValueError, RuntimeError) as error:
         raise UserError(f"process {rank} of {count} cannot reach the others: {str(error).splitlines()[0]}") from None
     try:
@@ -76,7 +76,7 @@ def size() -> int:
 
 
 def share(rows: np.ndarray) -> np.ndarray:
-    """The share of this process in items sorted by length: every n-th, so that all shares take equally long."""
+    """This process's share of items sorted by length: every n-th, so that all shares take equally long."""
     return rows[rank() :: size()]
 
 
@@ -99,7 +99,7 @@ def sum_gradients(model: nn.Module) -> None:
     if size() == 1:
         return
     parameters = list(model.parameters())
-    # In one exchange, which is faster than one for each parameter. A parameter that a share does not use has zeros.
+    # One all-reduce is faster than one for each parameter. A parameter that a share does not use has zero gradient.
     flat = torch.cat([(torch.zeros_like(p) if p.grad is None else p.grad).flatten() for p in parameters])
     _sum(flat)
     for parameter, gradient in zip(parameters, flat.split([p.numel() for p in parameters]), strict=True):
@@ -107,7 +107,7 @@ def sum_gradients(model: nn.Module) -> None:
 
 
 def copy_first(model: nn.Module) -> None:
-    """Copy the weights of the first process to all: random numbers may differ between kinds of machines."""
+    """Copy the weights of the first process to all, because random numbers may differ between types of machines."""
     if size() > 1:
         for parameter in model.parameters():
             with _together():
@@ -115,7 +115,7 @@ def copy_first(model: nn.Module) -> None:
 
 
 def gather(shared: Sequence[Sequence[int]]) -> list[list[int]]:
-    """The sentences that the processes made of their shares, in the original order."""
+    """The sentences that the processes computed for their ``share``, in the original order."""
     count, longest = int(total(len(shared))[0]), highest(max(map(len, shared), default=0))
     table = torch.zeros(count, longest + 1, dtype=torch.int64)  # rows: length, then words; 0 for other processes' rows
     for row, words in zip(table[rank() :: size()], shared, strict=True):
@@ -125,7 +125,7 @@ def gather(shared: Sequence[Sequence[int]]) -> list[list[int]]:
 
 
 def _sum(tensor: Tensor) -> None:
-    """Add up a tensor, of any shape, over all processes, in place."""
+    """Sum a tensor of any shape over all processes, in place."""
     if size() > 1:
         with _together():
             dist.all_reduce(tensor)
@@ -133,7 +133,7 @@ def _sum(tensor: Tensor) -> None:
 
 @contextmanager
 def _together() -> Iterator[None]:
-    """Turn the error of an exchange into a UserError: another process has failed and reports why."""
+    """Turn a communication error into a UserError: another process has failed and reports why."""
     try:
         yield
     except RuntimeError as error:

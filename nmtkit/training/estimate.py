@@ -1,4 +1,4 @@
-"""Measurements before training: memory and speed of a model, and the smallest batch size at full speed."""
+"""Measurements before training: memory and speed of a model, and the smallest batch size with full throughput."""
 
 import logging
 import time
@@ -23,12 +23,12 @@ from nmtkit.training.settings import Training
 
 log = logging.getLogger(__name__)
 
-SENTENCES, LENGTH = 16, 25  # of the update that is timed
+SENTENCES, LENGTH = 16, 25  # of the timed update
 FLOAT = 4  # bytes
 
 FIRST = 256  # tokens: the smallest budget
 GAIN = 1.05  # speedup that justifies a budget twice as large
-SAMPLE = 20_000  # pairs to measure budgets on
+SAMPLE = 20_000  # pairs on which budgets are measured
 
 
 class Estimate(NamedTuple):
@@ -36,15 +36,15 @@ class Estimate(NamedTuple):
 
     weights: int
     optimizer: int  # gradients and the optimiser's state
-    activations: int  # of one pass of training.pass_tokens
+    activations: int  # of a micro-batch of training.pass_tokens
     words_per_second: float
 
 
 def estimate(small: Seq2Seq, training: Training, parameters: int, tgt_words: int, device: torch.device) -> Estimate:
     """The cost of training a model, measured on small updates of ``small``, the same model with a tiny vocabulary.
 
-    parameters, tgt_words: numbers of parameters and target words of the real model. The time of its output layer is
-    added, computed from the measured speed of matrix products.
+    parameters, tgt_words: the number of parameters and the size of the target vocabulary of the real model. The time of
+    its output layer is computed from the measured speed of matrix products, and added.
     """
     small = small.to(device).train()
     optimizer = build_optimizer(small, training.optimizer, training.groups)
@@ -74,10 +74,10 @@ def estimate(small: Seq2Seq, training: Training, parameters: int, tgt_words: int
 
 
 def busy_budget(run: Run) -> int:
-    """The smallest ``training.batch_tokens`` at full speed: twice as many give less than 5 % more words/s.
+    """The smallest ``training.batch_tokens`` with full throughput: twice as many give less than 5 % more words/s.
 
     Measured on updates with a learning rate of 0, which do not change the model, of pairs of at least median length.
-    Budgets are limited by the free memory and by one pass of ``pass_tokens`` per process. Where memory runs out, the
+    Budgets are limited by free memory and by one micro-batch of ``pass_tokens`` per process. If memory runs out, the
     result is the previous budget.
     """
     model, settings, corpus = run.model, run.settings, run.corpus
@@ -124,7 +124,7 @@ def _saved_bytes(update: Callable[[], object], model: Seq2Seq) -> int:
 
 
 def _seconds(run: Callable[[], object], device: torch.device) -> float:
-    """The minimum of three times: for one thread its CPU time, which other processes do not affect."""
+    """The minimum of three measurements; with one thread, of its CPU time, which other processes do not affect."""
     clock = time.process_time if device.type == "cpu" and torch.get_num_threads() == 1 else time.perf_counter
     times = []
     for _ in range(3):

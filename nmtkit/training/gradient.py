@@ -21,12 +21,12 @@ log = logging.getLogger(__name__)
 
 
 class Sums(NamedTuple):
-    """Figures of an update, which a GPU may still be computing; ``read`` waits for them."""
+    """Figures of an update, which a GPU may still be computing; ``read`` waits for the GPU."""
 
     loss: Tensor  # () float64, the training loss, summed over this process's micro-batches
     nll: Tensor  # () float64, negative log-likelihood in nats
-    tokens: int  # target words of the global batch, end-of-sentence marks included
-    divisor: int  # of the loss: the tokens or the sentences
+    tokens: int  # target words of the global batch, EOS included
+    divisor: int  # of the loss: the number of tokens or sentences
     halvings: int  # how often memory ran out and the update was repeated with twice as many micro-batches
 
 
@@ -41,7 +41,7 @@ def accumulate(run: Run, rows: np.ndarray, micro: Sequence[Batch]) -> Sums:
     micro: their ``micro_batches``. Raises UserError if a single pair does not fit into memory.
     """
     run.model.train()
-    # Of the global batch, so that the sum over processes is the mean.
+    # That of the global batch, so that the sum over processes is the mean.
     tokens = int(run.corpus.lengths(rows)[1].sum()) + len(rows)
     divisor = tokens if run.settings.loss == "tokens" else len(rows)
     settings, parts, halvings = run.settings, list[np.ndarray](), 0
@@ -51,7 +51,7 @@ def accumulate(run: Run, rows: np.ndarray, micro: Sequence[Batch]) -> Sums:
         with Attempt() as attempt:
             for batch in micro:
                 loss, nll = summed_loss(run.model, batch, settings.label_smoothing, run.dtype, settings.word_dropout)
-                # Divided here, so that the gradients of micro-batches add up to that of the batch.
+                # Divided here, so that the gradients of micro-batches sum to that of the batch.
                 (loss / divisor).backward()
                 total_loss, total_nll = total_loss + loss.detach(), total_nll + nll
         if not attempt.failed:
@@ -79,7 +79,7 @@ def _halved(run: Run, parts: list[np.ndarray]) -> list[np.ndarray]:
     """Halves of ``parts``, which did not fit into memory. Raises UserError if they are single pairs."""
     log.warning("out of memory in %d passes; repeating in halves: training.pass_tokens is too high", len(parts))
     if max(map(len, parts)) == 1:
-        # The longest sides, because the user can limit them.
+        # Names the longest sides, because the user can limit them.
         src, tgt = (int(lengths.max()) for lengths in run.corpus.lengths(np.concatenate(parts)))
         pair = f"a pair of {src} and {tgt} tokens does not fit into the memory of {run.device}"
         raise UserError(f"{pair}; use a smaller training.max_length or a smaller model")

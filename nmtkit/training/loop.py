@@ -34,10 +34,10 @@ def train(run: Run, validate: Callable[[], Validation]) -> None:
         log.info("training on %d pairs; %d left out: empty, or longer than %s tokens",
                  len(pairs), len(run.corpus) - len(pairs), settings.max_length)  # fmt: skip
     epoch = run.epoch(pairs)  # a resumed run continues its epoch in the same order
-    stop, saved = 0, time.monotonic()  # the signal that asked for it; the last checkpoint
-    ahead: list[Batch] = []  # of the next update
+    stop, saved = 0, time.monotonic()  # signal to stop; time of the last checkpoint
+    ahead: list[Batch] = []  # micro-batches of the next update
     with stop_signals() as received, display(_total_updates(settings, len(epoch)), progress.update) as shown:
-        # The validation that a run killed after its checkpoint has still to do.
+        # A run killed after its checkpoint has yet to be validated.
         validation = _validate(run, validate, shown) if progress.is_due(settings) else None  # the last one
         while not (progress.finished or stop):
             assert progress.batch < len(epoch), "the data are not those of this run"
@@ -66,7 +66,7 @@ def train(run: Run, validate: Callable[[], Validation]) -> None:
                 _end_epoch(run, epoch)
             progress.finished = progress.end(settings)
             due = progress.is_due(settings)
-            # By time, for epochs that take hours; not validated, so the next checkpoint replaces it.
+            # For epochs that take hours; the checkpoint is not validated, so the next one replaces it.
             by_clock = settings.save_every is not None and time.monotonic() - saved >= 60 * settings.save_every
             if due or by_clock:
                 _save(run)
@@ -80,7 +80,7 @@ def train(run: Run, validate: Callable[[], Validation]) -> None:
             _save(run)
     if stop == signal.SIGINT:
         log.info("stopped after update %d", progress.update)
-        raise KeyboardInterrupt  # so that a script does not continue with a half-trained model
+        raise KeyboardInterrupt  # so that a script does not go on with a half-trained model
 
 
 def _end_epoch(run: Run, epoch: Epoch) -> None:
@@ -88,7 +88,7 @@ def _end_epoch(run: Run, epoch: Epoch) -> None:
     progress = run.progress
     progress.epoch, progress.batch = progress.epoch + 1, 0
     _log(run, metrics.epoch_record(progress, epoch))
-    # Once, because epochs are much alike; the history has the figures of each.
+    # Only once, because epochs hardly differ; the history has the figures of each.
     if progress.epoch == 1:
         log.info("%d batches an epoch, %.1f %% of them padding", len(epoch), 100 * epoch.padding)
 
@@ -96,7 +96,7 @@ def _end_epoch(run: Run, epoch: Epoch) -> None:
 def _validate(run: Run, validate: Callable[[], Validation], shown: Display) -> Validation:
     """Validate, and update learning rate, patience and the best checkpoints; returns the result.
 
-    The checkpoint has been written before, and the new progress is added to it.
+    The new progress is added to the checkpoint, which is already written.
     """
     progress, started = run.progress, time.perf_counter()
     shown.show(progress.update, "validating")
@@ -104,7 +104,7 @@ def _validate(run: Run, validate: Callable[[], Validation], shown: Display) -> V
     progress.window = Window()
     validation = validate()
     improved = progress.judge(validation, run.settings, regular=progress.is_regular(run.settings))
-    progress.finished = progress.end(run.settings)  # it may exhaust patience
+    progress.finished = progress.end(run.settings)  # patience may be exhausted
     seconds = time.perf_counter() - started
     _log(run, trained)
     _log(run, metrics.validation_record(progress, validation, seconds))
@@ -121,14 +121,14 @@ def _validate(run: Run, validate: Callable[[], Validation], shown: Display) -> V
 
 
 def _save(run: Run) -> None:
-    """Write a checkpoint, which replaces one written by time."""
+    """Write a checkpoint, which replaces the one written between validations."""
     if not distributed.rank():
         checkpoint.save(run.folder, run.model, run.optimizer, run.progress)
         _tidy(run)
 
 
 def _tidy(run: Run) -> None:
-    """Rank the checkpoints, and delete those that are neither among the best nor among the last validated."""
+    """Rank the checkpoints, and delete those that are neither among the best nor among the last validated ones."""
     run.folder.write_ranking(run.progress.best)  # after the checkpoints that it names exist
     checkpoint.prune(run.folder, run.progress.kept)
 
@@ -140,7 +140,7 @@ def _log(run: Run, record: dict[str, object]) -> None:
 
 
 def _facts(run: Run, validation: Validation | None) -> str:
-    """The text of the live line beside the number of the update; ``validation`` is the last one of this start."""
+    """The text of the progress line after the update number; ``validation`` is the last one since this start."""
     window = run.progress.window
     return (
         f"epoch {run.progress.current_epoch}  loss {window.loss:.3f}  {window.speed:,.0f} tokens/s  "
@@ -149,7 +149,7 @@ def _facts(run: Run, validation: Validation | None) -> str:
 
 
 def _outcome(run: Run, validation: Validation | None) -> str:
-    """The part of the live line about validations: the last one, the best one, and the patience left."""
+    """The part of the progress line on validations: the last one, the best one, and the patience left."""
     settings, progress = run.settings, run.progress
     last = f"  dev {validation.cross_entropy:.3f} BLEU {validation.bleu:.2f}" if validation else ""
     best = f"  best {settings.ranked_by} {progress.best[0][1]:.2f}" if progress.best else ""
@@ -158,7 +158,7 @@ def _outcome(run: Run, validation: Validation | None) -> str:
 
 
 def _total_updates(settings: Training, per_epoch: int) -> int | None:
-    """The most updates the run can make, for the progress bar; batches per epoch may vary by a few."""
+    """The maximum number of updates of the run, for the progress bar; epochs may differ by a few batches."""
     limits = [settings.max_updates, settings.max_epochs and settings.max_epochs * per_epoch]
     known = [limit for limit in limits if limit]
     return min(known) if known else None

@@ -1,4 +1,4 @@
-"""The loss of training and validation. No other module excludes padding or applies the output layer.
+"""The loss in training and validation. No other module excludes padding or applies the output layer.
 
 Letters: B sentences, S source words, T target words, R target words of a batch without padding, H hidden.
 """
@@ -17,9 +17,9 @@ from nmtkit.symbols import BOS
 class Gradient(NamedTuple):
     """Figures of a batch whose gradient has been computed."""
 
-    loss: float  # the objective: per word or per sentence, with label smoothing
+    loss: float  # the training objective: per word or per sentence, with label smoothing
     nll: float  # negative log-likelihood in nats, summed over the words
-    tokens: int  # target words, end-of-sentence marks included
+    tokens: int  # target words, EOS included
     halvings: int  # how often memory ran out and the batch was repeated with twice as many micro-batches
 
 
@@ -28,17 +28,17 @@ def summed_loss(
 ) -> tuple[Tensor, Tensor]:
     """Loss and negative log-likelihood () in nats, summed over a batch's target words; only the loss has a gradient.
 
-    They differ by label smoothing: the target word has probability 1 - ``label_smoothing``, all other words together
-    have the rest. Source words and previous target words are dropped with probability ``word_dropout``.
+    They differ by label smoothing: the target word has probability 1 - ``label_smoothing``, and the other words share
+    the rest. Source words and previous target words are dropped with probability ``word_dropout``.
     """
     hidden, words = _hidden(model, batch, dtype, word_dropout)
     return linear_cross_entropy(hidden, model.output.weight, model.output.bias, words, label_smoothing)
 
 
 def drop_words(ids: Tensor, p: float) -> Tensor:
-    """ids (...) with each replaced by BOS, whose vector is zero (in DenseNMT the end mark's), with probability ``p``.
+    """ids (...), each replaced with probability ``p`` by BOS, whose embedding is zero (in DenseNMT, that of EOS).
 
-    Dropout of whole words (Gal and Ghahramani 2016; Sennrich and Zhang 2019), without rescaling the others.
+    Word dropout (Gal and Ghahramani 2016; Sennrich and Zhang 2019), without rescaling the other embeddings.
     """
     return ids.masked_fill(torch.rand(ids.shape, device=ids.device) < p, BOS) if p else ids
 
@@ -53,7 +53,7 @@ def _hidden(model: Seq2Seq, batch: Batch, dtype: torch.dtype, word_dropout: floa
     """The input (R, H) of the output layer in ``dtype``, and the target words (R,), both without padding."""
     batch = batch.to(model.output.weight.device)
     src, previous = drop_words(batch.src, word_dropout), drop_words(batch.tgt, word_dropout)
-    # States and sums stay float32.
+    # States and sums are in float32.
     with torch.autocast(src.device.type, dtype=torch.bfloat16, enabled=dtype == torch.bfloat16):
         hidden = model(src, batch.mask, previous)  # (B, T, H)
     return hidden.flatten(0, 1)[batch.words].to(dtype), batch.tgt.flatten()[batch.words]

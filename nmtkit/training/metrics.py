@@ -1,6 +1,6 @@
-"""The history of a run, ``metrics.jsonl``: a record of each epoch, each validation and the updates before it.
+"""The history of a run, ``metrics.jsonl``: a record for each epoch, each validation, and the updates before it.
 
-``nmtkit report`` draws it. Keys keep their meaning: a new figure needs a new key.
+``nmtkit report`` plots it. The meaning of a key never changes: a new figure gets a new key.
 """
 
 import json
@@ -15,12 +15,12 @@ from nmtkit.lines import report_write_errors, sync, write_file
 from nmtkit.training.progress import Progress
 from nmtkit.training.validation import Validation
 
-RECORDS = logging.getLogger("nmtkit.records")  # its handlers get every record as the message of a log record
+RECORDS = logging.getLogger("nmtkit.records")  # handlers get every record as the message of a log record
 RECORDS.propagate = False
 
 
 def epoch_record(progress: Progress, epoch: Epoch) -> dict[str, Any]:
-    """Figures of the batches of the epoch that has just ended."""
+    """Figures of the batches of the epoch that just ended."""
     return _record("epoch", progress) | {"batches": len(epoch), "padding": round(epoch.padding, 4)}
 
 
@@ -39,7 +39,7 @@ def train_record(progress: Progress, rate: float) -> dict[str, Any]:
 
 
 def validation_record(progress: Progress, validation: Validation, seconds: float) -> dict[str, Any]:
-    """The measurements of a validation, and its duration."""
+    """The results of a validation, and its duration."""
     return _record("valid", progress) | {
         "cross_entropy": validation.cross_entropy,
         "perplexity": math.exp(min(validation.cross_entropy, 700.0)),  # a float overflows above
@@ -66,9 +66,9 @@ def log_metrics(folder: ModelFolder, record: Mapping[str, Any]) -> None:
 
 
 def rewind_metrics(folder: ModelFolder, progress: Progress) -> None:
-    """Drop the records after the checkpoint with this progress, whose updates will be repeated.
+    """Delete the records after the checkpoint with this progress, whose updates will be repeated.
 
-    An interrupted validation will be repeated too, so its records are also dropped.
+    An interrupted validation will be repeated, too, so its records are also deleted.
     """
     again = () if progress.validated else ("train", "valid")  # at the update of the checkpoint itself
     lines = read_text(folder.metrics).splitlines(keepends=True)

@@ -16,10 +16,10 @@ LARGEST = 1e30  # settings are smaller, so that products with them do not overfl
 
 @dataclass(frozen=True)
 class Group:
-    """Settings of a group of parameters; None means the optimiser's.
+    """Settings of a parameter group; None: those of the optimiser.
 
-    ``init``: ``default`` (the layer's own), ``zeros``, ``normal STD``, ``uniform BOUND``, ``orthogonal``.
-    ``decay``: of adamw v <- v - lr (step + decay v); of the others, added to the gradient: g + decay v.
+    ``init``: ``default`` (that of the layer), ``zeros``, ``normal STD``, ``uniform BOUND``, ``orthogonal``.
+    ``decay``: weight decay; in adamw v <- v - lr (step + decay v), else added to the gradient: g + decay v.
     """
 
     lr: float | None = None
@@ -35,7 +35,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Optimizer:
-    """The update rule and its constants. ``lr`` and ``decay`` apply to groups without their own."""
+    """The update rule and its hyperparameters. ``lr`` and ``decay`` apply to groups without their own."""
 
     # nag: sgd with Nesterov's momentum
     name: Literal["adam", "adamw", "sgd", "nag", "adadelta"] = field(metadata=FIXED)
@@ -52,7 +52,7 @@ class Optimizer:
                 raise ValueError(f"{name}: {value} is not above 0 and below {LARGEST:g}")
         if len(self.betas) != 2:
             raise ValueError(f"betas: two numbers, not {len(self.betas)}")
-        # Decay factors of moving averages, which would be constant with 1.
+        # Decay factors of moving averages; with 1, these would never change.
         shares = [("betas", beta) for beta in self.betas] + [("momentum", self.momentum), ("rho", self.rho)]
         for name, value in shares:
             if not 0 <= value < 1:
@@ -64,7 +64,7 @@ class Optimizer:
 
 
 def _parse_init(init: str) -> tuple[str, float]:
-    """The kind of an initialiser and its number, or 0. Raises ValueError for anything else."""
+    """The name of an initialiser and its number, or 0. Raises ValueError for an invalid one."""
     kind, _, number = init.partition(" ")
     if kind in ("default", "zeros", "orthogonal") and not number:
         return kind, 0.0
@@ -78,7 +78,7 @@ def _parse_init(init: str) -> tuple[str, float]:
 
 @torch.no_grad()
 def initialise(model: nn.Module, settings: Mapping[str, Group]) -> None:
-    """Initialise every group with torch's random state. Raises UserError for a group without parameters."""
+    """Initialise every group from torch's random state. Raises UserError for a group without parameters."""
     found = base.groups(model, settings)
     for group, parameters in found.items():
         # The parameters of a misspelled group would silently be in ``other``.
@@ -99,14 +99,14 @@ def initialise(model: nn.Module, settings: Mapping[str, Group]) -> None:
 
 
 def build_optimizer(model: nn.Module, config: Optimizer, settings: Mapping[str, Group]) -> torch.optim.Optimizer:
-    """The optimiser with a parameter group for each group of the model; ``base_lr`` is its rate at factor 1."""
+    """The optimiser with a parameter group for each group of the settings; ``base_lr`` is its rate at factor 1."""
     grouped = []
     for name, parameters in base.groups(model, settings).items():
         group = settings.get(name, Group())
         # Not ``or``, because a rate of 0 freezes a group.
         lr = config.lr if group.lr is None else group.lr
         decay = config.decay if group.decay is None else group.decay
-        # PyTorch refuses a group without parameters; ``other`` may have none.
+        # PyTorch refuses empty groups; ``other`` may be empty.
         if parameters:
             grouped.append(
                 {"params": [p for _, p in parameters], "name": name, "lr": lr, "base_lr": lr, "weight_decay": decay}
@@ -123,6 +123,6 @@ def build_optimizer(model: nn.Module, config: Optimizer, settings: Mapping[str, 
 
 
 def set_rates(optimizer: torch.optim.Optimizer, multiplier: float) -> None:
-    """Set the rate of every group to its own times ``multiplier``."""
+    """Set the rate of every group to its base rate times ``multiplier``."""
     for group in optimizer.param_groups:
         group["lr"] = group["base_lr"] * multiplier

@@ -11,7 +11,7 @@ EXPLOSION = 20.0  # times the mean norm of the gradients since the last validati
 
 @dataclass
 class Window:
-    """Sums over the updates since the last validation, for the live line and ``metrics.jsonl``."""
+    """Sums over the updates since the last validation, for the progress line and ``metrics.jsonl``."""
 
     nll: float = 0.0  # nats
     tokens: int = 0  # target words
@@ -21,7 +21,7 @@ class Window:
     updates: int = 0
 
     def add(self, nll: float, tokens: int, seconds: float, norm: float) -> None:
-        """Count an update: summed loss in nats, target words, time, and the norm of its gradient."""
+        """Add an update: summed loss in nats, target words, time, and the norm of its gradient."""
         self.nll += nll
         self.tokens += tokens
         self.norm += norm
@@ -30,7 +30,7 @@ class Window:
         self.updates += 1
 
     def exploded(self, norm: float) -> bool:
-        """True if a gradient is far larger than the mean of at least ten others."""
+        """True if a gradient norm is far larger than the mean of at least ten others."""
         return self.updates >= 10 and norm > EXPLOSION * self.mean_norm
 
     @property
@@ -40,7 +40,7 @@ class Window:
 
     @property
     def loss(self) -> float:
-        """The loss in nats per target word, end-of-sentence marks included."""
+        """The loss in nats per target word, EOS included."""
         return self.nll / self.tokens
 
     @property
@@ -51,19 +51,19 @@ class Window:
 
 @dataclass
 class Progress:
-    """The progress of a run. Checkpoints store its fields by name, so a new name is a new format."""
+    """The progress of a run. Checkpoints store its fields by name, so renaming one changes the format."""
 
     update: int = 0
-    epoch: int = 0  # complete passes over the data
+    epoch: int = 0  # completed epochs
     batch: int = 0  # batches of this epoch already used
     tokens: int = 0  # target words seen
     stalled: int = 0  # validations since the last improvement
-    decays: int = 0  # validations that reduced the rate or the clipping threshold
+    decays: int = 0  # reductions of the learning rate or the clipping threshold
     best: list[list[float]] = field(default_factory=list)  # [update, metric, dev cross-entropy], best first
     recent: list[int] = field(default_factory=list)  # updates of the last validations
     peak: list[float] = field(default_factory=list)  # the best rank of a regular validation
-    halvings: int = 0  # how often memory ran out and a batch was split into smaller passes
-    precision: str = ""  # of the products, float32 or bfloat16
+    halvings: int = 0  # how often memory ran out and a batch was split into smaller micro-batches
+    precision: str = ""  # of matrix products, float32 or bfloat16
     threads: int = 0  # of a single process on a CPU when the run began; 0 on a GPU or with several processes
     finished: str = ""  # why the run ended
     window: Window = field(default_factory=Window)
@@ -74,14 +74,14 @@ class Progress:
         return self.epoch + (self.batch > 0)
 
     def add(self, gradient: Gradient, seconds: float, norm: float) -> None:
-        """Count an update; norm: of its gradient before clipping."""
+        """Add an update; norm: of its gradient before clipping."""
         self.halvings += gradient.halvings
         self.tokens += gradient.tokens
         self.window.add(gradient.nll, gradient.tokens, seconds, norm)
 
     @property
     def kept(self) -> set[int]:
-        """Updates whose checkpoints are kept: the best, the last validated ones, and this one."""
+        """The updates whose checkpoints are kept: the best, the last validated ones, and this one."""
         return {self.update, *self.recent, *(int(update) for update, *_ in self.best)}
 
     @property
@@ -94,18 +94,18 @@ class Progress:
         return self.update % settings.valid_every == 0 if settings.valid_every else self.batch == 0
 
     def is_due(self, settings: Training) -> bool:
-        """True if a validation follows this update, which is regular or the last of the run, and is not yet done."""
+        """True if this update still needs a validation, either a regular one or that at the end of the run."""
         return self.update > 0 and not self.validated and (self.is_regular(settings) or bool(self.finished))
 
     def judge(self, validation: Validation, settings: Training, *, regular: bool) -> bool:
         """Rank this update's checkpoint, and update rate decay and patience; returns whether it is an improvement.
 
         ``best_metric`` ranks checkpoints, ``stop_metric`` defines improvement. The extra validation at the end of a run
-        is not ``regular``: a longer run would not have it, so it affects neither rate nor patience.
+        is not ``regular``: a longer run would not have it, so it affects neither learning rate nor patience.
         """
         sign = -1 if settings.ranked_by == "bleu" else 1
         entry = [self.update, validation.metric(settings.ranked_by), validation.cross_entropy]
-        # Equal BLEU (0 in the first epochs) is ranked by cross-entropy; the older of two equals is first.
+        # Equal BLEU (0 in the first epochs) is ranked by cross-entropy; on a tie, the older checkpoint is better.
         self.best = sorted([*self.best, entry], key=lambda entry: (sign * entry[1], entry[2]))[: settings.keep_best]
         self.recent = [*self.recent, self.update][-settings.keep_last :]
         rank = validation.rank(settings.stop_metric)

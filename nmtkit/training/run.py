@@ -1,4 +1,4 @@
-"""``Run``: the state that the functions of one training run share."""
+"""``Run``: the state of a training run, shared by its functions."""
 
 from dataclasses import dataclass
 
@@ -19,17 +19,17 @@ from nmtkit.training.settings import Training
 class Run:
     """A training run; only the contents of ``model``, ``optimizer`` and ``progress`` change.
 
-    The random numbers of an update depend only on seed, update and process, the order of batches only on seed and
+    The random numbers of an update depend only on seed, update and process, and the order of batches only on seed and
     epoch, so a stopped run resumes exactly.
     """
 
     model: Seq2Seq
     optimizer: torch.optim.Optimizer
     settings: Training
-    corpus: Corpus  # to train on
+    corpus: Corpus  # training data
     folder: ModelFolder
     progress: Progress
-    dtype: torch.dtype  # of the products
+    dtype: torch.dtype  # of matrix products
 
     @property
     def device(self) -> torch.device:
@@ -38,17 +38,17 @@ class Run:
 
     @property
     def rate(self) -> float:
-        """The factor of all learning rates in the current update."""
+        """The factor of all learning rates at the current update."""
         return self.settings.schedule.multiplier(self.progress.update, self.progress.decays)
 
     @property
     def clip_limit(self) -> float | None:
-        """The maximum norm of the gradient in the current update; it is reduced when the learning rate is."""
+        """The maximum gradient norm at the current update; it is reduced together with the learning rate."""
         settings = self.settings
         return settings.clip_norm and settings.clip_norm * settings.clip_factor**self.progress.decays
 
     def seed_dropout(self) -> None:
-        """Seed torch for the current update, so that repeating it drops the same units."""
+        """Seed torch for the current update, so that a repeated update drops the same units."""
         torch.manual_seed(dropout_seed(self.settings, self.progress.update))
 
     def epoch(self, pairs: np.ndarray) -> batches.Epoch:
@@ -63,13 +63,13 @@ class Run:
 
 def dropout_seed(settings: Training, update: int) -> int:
     """The seed of dropout, different for each update and process."""
-    # A large prime keeps the seeds of runs apart for a million updates. The CPU's generator uses 32 bits of a seed;
-    # multiples of 2^32 over the golden ratio are far apart in these.
+    # A large prime keeps the seeds of different runs distinct for a million updates. The CPU's generator uses 32 bits
+    # of a seed, in which multiples of 2^32 over the golden ratio are far apart.
     return settings.seed_of(settings.dropout_seed) * 1_000_003 + update + distributed.rank() * 2_654_435_769
 
 
 def usable_pairs(corpus: Corpus, max_length: int | None) -> np.ndarray:
-    """The numbers (P,) of the pairs to train on. Raises UserError if there are none."""
+    """The indices (P,) of the pairs to train on. Raises UserError if there are none."""
     pairs = batches.within(corpus, max_length)
     if not len(pairs):
         raise UserError(
@@ -79,6 +79,6 @@ def usable_pairs(corpus: Corpus, max_length: int | None) -> np.ndarray:
 
 
 def sample_pairs(corpus: Corpus, max_length: int | None, size: int) -> np.ndarray:
-    """The numbers (P,) of at most ``size`` training pairs, to measure the model on its training data."""
+    """The indices (P,) of at most ``size`` training pairs, to measure the model on its training data."""
     # Always the same pairs, so that runs with different seeds are comparable.
     return np.random.default_rng(0).permutation(usable_pairs(corpus, max_length))[:size]

@@ -12,12 +12,12 @@ class Schedule:
     """The factor of all learning rates, a function of the update and the number of reductions.
 
     ``constant``: 1.
-    ``plateau``: times ``factor`` at every validation after ``tolerance`` others without improvement or, if
+    ``plateau``: multiplied by ``factor`` at every validation after ``tolerance`` others without improvement or, if
     ``falling``, at every validation after the first reduction.
     ``inverse_sqrt``: sqrt(warmup / update) (Vaswani et al. 2017, eq. 3, relative to its highest rate).
     ``rnmt``: rises to ``replicas``, stays, and falls to half the base rate (Chen et al. 2018; Meng & Zhang 2019,
     eq. 17, with the paper's n, p, s and e), then stays or, without ``hold``, falls further to ``floor``. The number of
-    replicas is part of the formula, not of the machine.
+    replicas is a constant of the formula, independent of the machine.
 
     The first three begin with a linear warm-up of ``warmup`` updates.
     """
@@ -29,7 +29,7 @@ class Schedule:
     falling: bool = False
     replicas: int = 1  # n
     start: int = 0  # s: start of the decay, in updates times replicas
-    end: int = 1  # e: where it reaches one half, likewise
+    end: int = 1  # e: where the rate is halved, in the same unit
     hold: bool = True  # the rate is constant from e; false: it continues to fall
     floor: float = 0.0  # of rnmt: the smallest factor
 
@@ -49,7 +49,7 @@ class Schedule:
         return stalled > self.tolerance or (self.falling and decays > 0)
 
     def multiplier(self, update: int, decays: int) -> float:
-        """The factor of the learning rates in update number ``update``, from 1, after ``decays`` reductions."""
+        """The factor of the learning rates at ``update``, from 1, after ``decays`` reductions."""
         if self.kind == "rnmt":
             return self._rnmt(update - 1)
         warm = min(1.0, update / self.warmup) if self.warmup else 1.0

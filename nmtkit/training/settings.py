@@ -22,27 +22,27 @@ class Training:
     groups: dict[str, Group] = field(default_factory=dict, metadata=HYPERPARAMETER)
     schedule: Schedule = field(default_factory=Schedule, metadata=HYPERPARAMETER)
     batch_sentences: int | None = None  # one of these two
-    batch_tokens: int | Literal["auto"] | None = None  # sentences x the longest side, end marks and padding included
-    # auto: the smallest batch at full speed, measured when a run begins and then kept in its config.yaml
-    pass_tokens: int = free(8192)  # held in memory at once: a larger batch is added up from several passes
-    max_length: int | None = None  # pairs with a longer side (in tokens) are not trained on; counted and logged
+    batch_tokens: int | Literal["auto"] | None = None  # sentences x the longest side, EOS and padding included
+    # auto: the smallest batch with full throughput, measured when a run begins and then kept in its config.yaml
+    pass_tokens: int = free(8192)  # of a micro-batch: gradients of larger batches are accumulated
+    max_length: int | None = None  # pairs with a longer side (in tokens) are skipped; their number is logged
     # summed cross-entropy is divided by the batch's words or sentences
     loss: Literal["tokens", "sentences"] = hyperparameter("tokens")
     label_smoothing: float = hyperparameter(0.0)
-    word_dropout: float = hyperparameter(0.0)  # probability that a source word or a previous target word is not seen
+    word_dropout: float = hyperparameter(0.0)  # probability of dropping a source word or a previous target word
     clip_norm: float | None = hyperparameter(None)  # of all gradients together
     clip_factor: float = hyperparameter(1.0)  # times clip_norm at every validation without improvement
     max_epochs: int | None = free(None)
     max_updates: int | None = free(None)
     valid_every: int | None = free(None)  # updates; null: at the end of every epoch
     stop_metric: Metric = "bleu"  # watched by patience, the schedule and the clipping threshold
-    best_metric: Metric | None = None  # what ranks checkpoints: the best are kept and averaged; null: stop_metric
+    best_metric: Metric | None = None  # ranks checkpoints, of which the best are kept and averaged; null: stop_metric
     patience: int | None = free(None)  # validations without improvement
-    # stop when reductions on a plateau have brought the learning rate below this
+    # training stops when the plateau schedule has reduced the learning rate below this
     min_lr: float | None = free(None)
-    keep_best: int = free(3)  # what `nmtkit average` averages
+    keep_best: int = free(3)  # checkpoints, which `nmtkit average` averages
     keep_last: int = free(1)
-    # minutes; such a checkpoint is to go on from, and the next one replaces it
+    # minutes between checkpoints for resuming, each replaced by the next one
     save_every: float | None = free(30.0)
     precision: TrainingPrecision = free("auto")
     seed: int = 1  # the default of these three
@@ -80,7 +80,7 @@ class Training:
         return self.best_metric or self.stop_metric
 
     def seed_of(self, what: int | None) -> int:
-        """``init_seed``, ``order_seed`` or ``dropout_seed`` where it is given, else ``seed``."""
+        """``init_seed``, ``order_seed`` or ``dropout_seed`` if given, else ``seed``."""
         return self.seed if what is None else what
 
 
@@ -88,7 +88,7 @@ def on_resume(key: str) -> Resume:
     """Whether a setting, such as ``optimizer.lr``, may change when a run is resumed."""
     first, *rest = key.split(".")
     whole = _resume(Training, first, "fixed")
-    # The fields of a part are like the whole part unless they say otherwise. A key of ``groups`` has a group's name.
+    # A field inherits from the part that contains it unless it has metadata. The keys of ``groups`` are group names.
     part = {"optimizer": Optimizer, "schedule": Schedule, "groups": Group}.get(first)
     return _resume(part, rest[-1], whole) if part is not None and rest else whole
 

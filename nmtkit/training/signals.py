@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 @contextmanager
 def stop_signals() -> Iterator[list[int]]:
-    """Yields a list to which Ctrl-C, SIGTERM and SIGHUP add their numbers; a second Ctrl-C stops at once.
+    """Yields a list to which Ctrl-C, SIGTERM and SIGHUP append their numbers; a second Ctrl-C stops immediately.
 
     With several processes it does not, because torchrun repeats the Ctrl-C of the terminal. SIGHUP stays ignored under
     nohup, and a run outside the main thread gets no signals.

@@ -28,9 +28,9 @@ class TensorBoard(logging.Handler):
         self._writer: SummaryWriter | None = None
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a record; the first one since this start with all earlier ones."""
+        """Write a record, and before the first one since this start all earlier records."""
         if self._writer is not None:
-            _write(self._writer, cast(dict[str, Any], record.msg))  # what log_metrics passes on
+            _write(self._writer, cast(dict[str, Any], record.msg))  # passed by log_metrics
             return
         # Rewritten, because a resumed run repeats some updates. The history contains this record.
         shutil.rmtree(self._folder.tensorboard, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""The result of a validation, and its teacher-forced scores."""
+"""Validation results, and scores by teacher forcing."""
 
 from typing import NamedTuple
 
@@ -15,9 +15,9 @@ from nmtkit.training.settings import Metric
 
 
 class Validation(NamedTuple):
-    """The measurements of a validation."""
+    """The results of a validation."""
 
-    cross_entropy: float  # nats per target token, end-of-sentence marks included
+    cross_entropy: float  # nats per target token, EOS included
     errors: float  # token error rate: the share of target tokens that are not the most probable ones
     bleu: float  # of beam search, 0 to 100
     train_errors: float  # on as many training pairs as the dev set has, without dropout
@@ -37,9 +37,9 @@ def teacher_forced(
 ) -> tuple[float, float]:
     """Cross-entropy in nats per target token, EOS included, and token error rate of ``pairs`` of a corpus.
 
-    pairs (P,): numbers of non-empty pairs, at least one. The processes share them, in micro-batches of at most
-    ``max_tokens`` padded words, halved as often as memory requires. dtype: of the products. Raises UserError for a pair
-    that does not fit into memory by itself.
+    pairs (P,): indices of non-empty pairs, at least one. They are divided among the processes, in micro-batches of at
+    most ``max_tokens`` padded words, halved as often as memory requires. dtype: of matrix products. Raises UserError
+    for a single pair that does not fit into memory.
     """
     model.eval()
     device = model.output.weight.device
