@@ -24,7 +24,7 @@ from nmtkit.training.validation import Validation, teacher_forced
 
 @dataclass(frozen=True)
 class DevelopmentSet:
-    """The pairs for validation, and the vocabulary and pipeline that turn ids into text."""
+    """The pairs for validation, and the vocabulary and pipeline that convert ids to text."""
 
     corpus: Corpus
     pairs: np.ndarray  # (P,) indices of the pairs with words on both sides
@@ -64,14 +64,14 @@ class DevelopmentSet:
 
 
 def validate(run: Run, development: DevelopmentSet, seen: np.ndarray, search: Search) -> Validation:
-    """Cross-entropy and token errors by teacher forcing, and BLEU by beam search, on the development set.
+    """Cross-entropy and token error rate by teacher forcing, and BLEU by beam search, on the development set.
 
     BLEU uses all references, and ignores case if the data folder is lower-cased. seen: indices (P,) of the training
-    pairs to measure token errors on. The processes share the work, and all return the result.
+    pairs whose token error rate is measured. The processes share the work, and all return the result.
     """
     dev, max_tokens = development.corpus, run.settings.pass_tokens
     cross_entropy, errors = teacher_forced(run.model, dev, development.pairs, max_tokens, run.dtype)
-    # Fewer errors than on the development set are overfitting.
+    # A lower error rate than on the development set shows overfitting.
     _, train_errors = teacher_forced(run.model, run.corpus, seen, max_tokens, run.dtype)
     shared = [dev.src(int(i)).tolist() for i in distributed.share(np.arange(len(dev)))]
     scorer = run.model.for_search("bfloat16" if run.dtype == torch.bfloat16 else "float32")

@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 
 class Unfilled(TorchFunctionMode):
-    """A mode that skips random initialisation, so that tensors keep arbitrary values.
+    """A mode that skips random initialisation and leaves tensors uninitialised.
 
     Full-size BiDeep is built in 1.2 s instead of 24 s on one thread. The meta device would also skip initialisation,
     but importing PyTorch's compiler for it takes two seconds.
@@ -31,9 +31,9 @@ class Unfilled(TorchFunctionMode):
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        """The result of ``func``, or its argument if ``func`` would initialise that."""
+        """The result of ``func``, or its argument if ``func`` is an initialiser."""
         kwargs = kwargs or {}
-        # Functions of torch.nn.init and tensor methods; one that is missing here only costs time.
+        # Functions of torch.nn.init and tensor methods; one that is missing here only takes time.
         if func.__name__ in ("normal_", "uniform_", "kaiming_uniform_"):
             return args[0] if args else kwargs["tensor"]
         if func is torch.linalg.qr:

@@ -25,7 +25,7 @@ def examine_plan(experiment: Experiment, data: Path) -> list[str]:
     updates = planned_updates(experiment.training, src, tgt)
     if updates is not None and updates < FEW_UPDATES:
         findings.append(f"only {updates:,} updates; fewer than {FEW_UPDATES:,} are rarely enough")
-    words = tgt.tokens + tgt.lines  # with end marks
+    words = tgt.tokens + tgt.lines  # EOS included
     parameters = parameters_by_part(experiment, *vocabulary_sizes(experiment, data))["total"]
     share = parameters / max(1, words)
     if share > MANY_PARAMETERS:
@@ -39,7 +39,7 @@ def examine_plan(experiment: Experiment, data: Path) -> list[str]:
 def planned_updates(training: Training, src: Encoded, tgt: Encoded) -> int | None:
     """The maximum number of updates of a run on this training text; None if only early stopping ends it.
 
-    With batches in tokens this is a lower bound, because batches are not always full.
+    With batch sizes in tokens it is a lower bound, because batches are not always full.
     """
     per_epoch = None
     if training.batch_sentences is not None:

@@ -1,8 +1,9 @@
 """Presets: the configurations of the published systems, one YAML file in ``nmtkit/presets`` for each model file.
 
-``base`` is a complete experiment, with the section of the paper behind every value; each of ``systems`` is a row of a
-table, with the values that differ from the base. Every system has a small version, NAME-small, for 10,000 to 200,000
-pairs: the system with the file's ``small`` merged in, which enlarges no size of the model, and then its own ``small``.
+``base`` is a complete experiment, with the section of the paper as a comment on every value; each of ``systems`` is a
+row of a table, with the values that differ from the base. Every system has a small version, NAME-small, for 10,000 to
+200,000 pairs: the file's ``small``, which never enlarges a model, and then the system's own ``small`` are merged into
+the system.
 """
 
 import copy
@@ -25,8 +26,8 @@ _BASE = ("task", "architecture", *_PARTS)
 
 SMALL = "-small"  # suffix of small versions
 DEFAULT = "nematus-low-resource-small"  # the default of `nmtkit train` for small corpora, also called "small"
-DEFAULT_FROM_250K = "nematus-low-resource-250k-small"  # the default for more text
-# ``paper.task`` of a small version. Its score was measured here, and is null if it was not trained.
+DEFAULT_FROM_250K = "nematus-low-resource-250k-small"  # the default for larger corpora
+# ``paper.task`` of a small version. Its score was measured by nmtkit's authors; null if it was not trained.
 TRAINED = (
     "Multi30k English-German, 29,000 pairs, trained here (recipes/multi30k/README.md); test2016, sacreBLEU 13a, cased"
 )
@@ -50,7 +51,7 @@ def preset_names() -> list[str]:
 
 
 def default_preset(tokens: int) -> str:
-    """The name of the preset that `nmtkit train` trains by default on this many target tokens."""
+    """The name of the default preset of `nmtkit train` for this many target tokens."""
     return DEFAULT if tokens < 250_000 else DEFAULT_FROM_250K
 
 
@@ -95,11 +96,11 @@ def describe_preset(name: str) -> str:
         text = _insert(text, key, value, next((c for k, c in comments.items() if f"{k}.".startswith(f"{key}.")), ""))
     changes = {k: v for k, v in configs.flatten(preset.changes).items() if k in configs.flatten(preset.base)}
     places = {key.removeprefix("base."): place for key, place in configs.places(text).items() if key[:5] == "base."}
-    # From the last change to the first, so that earlier places stay valid.
+    # From the last change to the first, so that earlier positions stay valid.
     for key in sorted(changes, key=lambda key: places[key].start, reverse=True):
         place = places[key]
         begin, end = text.rindex("\n", 0, place.start) + 1, text.index("\n", place.stop)
-        # The rest of the line: perhaps the brace of {kind: constant}, and the comment.
+        # The rest of the line: a comment, perhaps after the brace of {kind: constant}.
         rest, _, comment = text[place.stop : end].partition("#")
         comment = comments.get(key) or comment
         line = f"{text[begin : place.start]}{configs.inline_yaml(changes[key])}{rest}".rstrip()
@@ -121,7 +122,7 @@ def _additions(
 
 
 def _insert(text: str, key: str, value: Any, comment: str) -> str:
-    """The text of a preset file with a value added to its base, at the end of the mapping of the key."""
+    """The text of a preset file with a value added to its base, at the end of the mapping that has the key."""
     parent, _, name = f"base.{key}".rpartition(".")
     last = max(place.stop for other, place in configs.places(text).items() if other.startswith(f"{parent}."))
     begin, end = text.rindex("\n", 0, last) + 1, text.index("\n", last)
@@ -190,7 +191,7 @@ def _shrink(values: Mapping[str, Any], small: Mapping[str, Any], own: Mapping[st
 
 
 def _difference(values: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, Any]:
-    """The changes that, merged into ``base``, give ``values``."""
+    """The changes that turn ``base`` into ``values`` when merged into it."""
     changes = {}
     for key, value in values.items():
         old = base.get(key)

@@ -1,4 +1,4 @@
-"""Training of an experiment in a model folder, from the start or from the newest checkpoint."""
+"""Training of an experiment in a model folder, from scratch or from the newest checkpoint."""
 
 import json
 import logging
@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 def run_experiment(
     experiment: Experiment, data: Path, path: Path, device: torch.device, start: Path | None = None
 ) -> Progress:
-    """Train on the data folder ``data`` in the model folder ``path``, from the start or from its newest checkpoint.
+    """Train on the data folder ``data`` in the model folder ``path``, from scratch or from its newest checkpoint.
 
     start: a model whose weights initialise a new run (warm_start.py).
     """
@@ -57,7 +57,7 @@ def run_experiment(
     model.to(device)
     optimizer = optimizers.build_optimizer(model, config.optimizer, config.groups)
 
-    # Training pairs to measure token errors on, as many as in the development set.
+    # Training pairs to measure the token error rate on, as many as in the development set.
     seen = sample_pairs(corpus, config.max_length, len(development.pairs))
     # The first process holds the lock for all processes.
     with nullcontext() if distributed.rank() else locked(path, "training"):
@@ -80,7 +80,7 @@ def run_experiment(
             run = replace(run, settings=replace(run.settings, batch_tokens=estimate.busy_budget(run)))
             log.info("training.batch_tokens: auto is %s here", f"{run.settings.batch_tokens:,}")
             if not distributed.rank():
-                # Saved in place of ``auto``, so that a resumed run has the same batches.
+                # Replaces ``auto`` in the configuration, so that a resumed run has the same batches.
                 folder.write_config(configs.to_dict(replace(experiment, training=run.settings)))
                 folder.seal()
         loop.train(run, partial(validate, run, development, seen, experiment.search))
@@ -105,7 +105,7 @@ def _resume(
     optimizer: torch.optim.Optimizer,
     start: ModelFolder | None,
 ) -> Progress:
-    """Prepare ``folder``, and restore its newest checkpoint or else the weights of ``start``."""
+    """Prepare ``folder``, and restore its newest checkpoint, else the weights of ``start``."""
     first, saved_steps = distributed.rank() == 0, folder.updates()
     if first and saved_steps:
         if start is not None:
@@ -120,7 +120,7 @@ def _resume(
         progress = checkpoint.restore(folder, saved_steps[-1], model, optimizer)
         progress.finished = progress.end(experiment.training)
         log.info("resuming from update %d in %s", progress.update, folder)
-    # A process with another folder would start from another state without an error.
+    # A process with another folder would silently start from another state.
     if distributed.highest(progress.update) != progress.update:
         raise UserError(f"{folder}: differs between processes; it must be on a disk that all machines share")
     if first:
@@ -131,7 +131,7 @@ def _resume(
 
 
 def _precision(wanted: TrainingPrecision, progress: Progress, device: torch.device) -> torch.dtype:
-    """The number format of products; for ``auto``, that of the resumed run, or else what the first process chooses."""
+    """The number format of products; for ``auto``, that of the resumed run, else the choice of the first process."""
     if wanted == "auto" and progress.precision:
         wanted = "bfloat16" if progress.precision == "bfloat16" else "float32"
     low = distributed.rank() == 0 and dtype_of(wanted, device) == torch.bfloat16
@@ -139,7 +139,7 @@ def _precision(wanted: TrainingPrecision, progress: Progress, device: torch.devi
 
 
 def prepare_folder(folder: ModelFolder, experiment: Experiment, data: Path, origin: Origin | None) -> None:
-    """Write everything but weights to ``folder``: configuration, vocabularies, and the models that prep learnt.
+    """Write everything except weights to ``folder``: configuration, vocabularies, and the models learned by prep.
 
     origin: the checkpoint that initialises a new run, if any.
     """
@@ -168,7 +168,7 @@ def check_unchanged(folder: ModelFolder, experiment: Experiment, data: Path) -> 
     began = load_experiment(folder)
     old, new = configs.flatten(configs.to_dict(began)), configs.flatten(configs.to_dict(experiment))
     changed = [(key, str(old.get(key)), str(new.get(key))) for key in {**old, **new} if old.get(key) != new.get(key)]
-    fixed = []  # reported all at once, as a table
+    fixed = []  # reported together, as a table
     for row in changed:
         if _on_resume(row[0]) != "fixed":
             log.info("changed since the last start: %s %s -> %s", *row)
@@ -210,7 +210,7 @@ def _on_resume(key: str) -> configs.Resume:
 
 
 def _texts(data: Path) -> dict[str, str]:
-    """Hashes of the tokenised texts and alignments that were encoded in a data folder, without the test set."""
+    """Hashes of the tokenised texts and alignments encoded in a data folder, except the test set."""
     entries = {name: entry for name, entry in read_header(data).items() if not name.startswith("test")}
     texts = {name: entry.text for name, entry in entries.items()}
     return texts | {f"{name}, annotated": entry.alignment for name, entry in entries.items() if entry.alignment}

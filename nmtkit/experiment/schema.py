@@ -17,7 +17,7 @@ from nmtkit.training.settings import Training
 
 @dataclass(frozen=True)
 class Paper:
-    """The paper of a system and its reported figures; null for a figure that it does not report."""
+    """The paper of a system and its reported figures, null where it reports none."""
 
     title: str
     section: str  # tables and sections that define the system
@@ -28,7 +28,7 @@ class Paper:
 
 @dataclass(frozen=True)
 class Data:
-    """The data of the paper. A run has the vocabulary sizes of its data folder."""
+    """The data of the paper. A run uses the vocabulary sizes of its data folder."""
 
     segmentation: str
     src_vocab: int  # the four symbols included
@@ -69,7 +69,7 @@ class Experiment:
 
 
 def build_experiment(values: Mapping[str, Any], where: str) -> Experiment:
-    """An experiment from plain values. Raises UserError that begins with ``where`` if they do not fit the schema."""
+    """An experiment from plain values. Raises UserError, beginning with ``where``, if they do not fit the schema."""
     architecture = values.get("architecture")
     if architecture is None:
         raise UserError(f"{where}: architecture: missing; copy it from a preset")

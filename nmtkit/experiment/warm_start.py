@@ -1,7 +1,7 @@
 """Warm start: a new run is initialised with the weights of a model, for example for fine-tuning.
 
 The vocabularies may differ: embeddings are matched by word, and new words keep their random initialisation. Optimizer
-state, learning rate schedule and random numbers start afresh.
+state, learning rate schedule and random numbers are new.
 """
 
 import logging
@@ -39,7 +39,7 @@ class Origin:
 
 
 class _Words(NamedTuple):
-    """The rows of the words that the initial model knows, in both vocabularies of a side, and the words it lacks."""
+    """The ids of the words shared with the initial model, in both vocabularies of a side, and the new words."""
 
     data_rows: list[int]  # symbols included
     model_rows: list[int]  # of the same words
@@ -47,7 +47,7 @@ class _Words(NamedTuple):
 
     @classmethod
     def load(cls, start: ModelFolder, data: Path, side: SideName) -> "_Words":
-        """Compare the vocabularies of a side, and log their overlap. Raises UserError without a common word."""
+        """Compare the vocabularies of a side, and log their overlap. Raises UserError if they have no common word."""
         old, new = (Vocabulary.load(text.vocabulary(side)) for text in (start.text, TextFiles(data)))
         rows = {word: row for row, word in enumerate(old.words)}
         common = [row for row, word in enumerate(new.words) if word in rows]
@@ -64,9 +64,9 @@ class _Words(NamedTuple):
 
 
 def take_weights(model: Seq2Seq, experiment: Experiment, data: Path, start: ModelFolder) -> Origin:
-    """Copy the weights of ``start`` into a model built for the data folder ``data``, and log the vocabularies' overlap.
+    """Copy the weights of ``start`` into a model built for the data folder ``data``, and log the vocabulary overlap.
 
-    Raises UserError for another architecture or other sizes, and for vocabularies without a common word.
+    Raises UserError if the architecture or sizes differ, or if the vocabularies have no common word.
     """
     path = start.chosen_weights()
     _check_same_model(load_experiment(start), experiment, start)
@@ -96,7 +96,7 @@ def take_weights(model: Seq2Seq, experiment: Experiment, data: Path, start: Mode
 
 
 def _check_same_model(theirs: Experiment, ours: Experiment, start: ModelFolder) -> None:
-    """Raise UserError unless the configurations of the models are equal; dropout may differ."""
+    """Raise UserError unless the models have equal configurations, except dropout."""
     old, new = (flatten({"architecture": e.architecture, "model": to_dict(e.model)}) for e in (theirs, ours))
     different = [
         f"{key} is {old.get(key)} there and {new.get(key)} here"
@@ -111,7 +111,7 @@ def _check_same_model(theirs: Experiment, ours: Experiment, start: ModelFolder) 
 
 def sides_of_words(experiment: Experiment) -> dict[str, SideName]:
     """The parameters that have a row for each word of a vocabulary, with its side."""
-    # In any architecture, these are the ones whose shape depends on the size of a vocabulary.
+    # In any architecture, these are the parameters whose shape depends on the size of a vocabulary.
     with torch.device("meta"):
         few, source, target = (
             {name: tensor.shape for name, tensor in experiment.build(*words).state_dict().items()}
@@ -122,7 +122,7 @@ def sides_of_words(experiment: Experiment) -> dict[str, SideName]:
 
 
 def _preparation(folder: Path, side: SideName) -> tuple[Side, list[bytes]]:
-    """The settings and learnt models that determine the tokens of a side."""
+    """The settings and learned models that determine the tokens of a side."""
     prep, text = load_prep(folder), TextFiles(folder)
     learnt = [path.read_bytes() for path in text.learnt(side) if path.is_file()]
     return prep.src if side == "src" else prep.tgt, learnt
