@@ -1,7 +1,7 @@
 """YAML to frozen dataclasses and back. The dataclass is the schema; all mistakes are reported together.
 
-Without the surprises of YAML 1.1: ``5e-4`` is a number, ``1:30`` and ``010`` are not, and ``no`` (Norwegian), ``yes``,
-``on`` and ``off`` are words. A file cannot construct Python objects.
+The surprises of YAML 1.1 are avoided: ``5e-4`` is a number, ``1:30`` and ``010`` are not, and ``no`` (Norwegian),
+``yes``, ``on`` and ``off`` are strings. A file cannot construct Python objects.
 """
 
 import dataclasses
@@ -21,11 +21,11 @@ from nmtkit.errors import UserError
 
 T = TypeVar("T")
 
-_MOST_VALUES = 10_000  # in a YAML text with aliases; a configuration has a hundred
+_MOST_VALUES = 10_000  # in a YAML text with aliases expanded; a configuration has a hundred
 
 Resume = Literal["free", "hyperparameter", "fixed"]
-# Whether a field may change when a run is resumed. free: it may, because it only ends the run or limits its memory.
-# hyperparameter: it may, because it affects neither the order of the data nor any shape. fixed: it may not.
+# Whether a field may change when a run is resumed. free: yes, because it only ends the run or limits its memory.
+# hyperparameter: yes, because it affects neither the order of the data nor any shape. fixed: no.
 FREE, HYPERPARAMETER, FIXED = {"resume": "free"}, {"resume": "hyperparameter"}, {"resume": "fixed"}
 
 
@@ -44,7 +44,7 @@ def hyperparameter(default: T) -> T:
 class _Loader(yaml.SafeLoader):
     """Safe YAML with true and false as the only booleans and only decimal numbers.
 
-    The number of values is limited, because aliases of aliases can make billions of them.
+    The number of values is limited, because nested aliases can expand to billions.
     """
 
     def __init__(self, text: str) -> None:
@@ -68,10 +68,10 @@ class _Loader(yaml.SafeLoader):
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes YAML that ``_Loader`` reads back as the same value: it quotes text that looks like another type."""
+    """Writes YAML that ``_Loader`` reads back as the same value: strings that look like another type are quoted."""
 
 
-# PyYAML looks up the type of a plain scalar by its first character; a number can start with these.
+# PyYAML looks up the type of a plain scalar by its first character; these can begin a number.
 _NUMBER = list("-+.0123456789")
 _RESOLVERS = {
     "bool": (r"^(true|false|True|False)$", list("tfTF")),
@@ -90,7 +90,7 @@ for _side in (_Loader, _Dumper):  # each with its own table, because all loaders
 def _unique_mapping(loader: yaml.SafeLoader, node: yaml.MappingNode) -> dict[Any, Any]:
     """The mapping in a node. Raises MarkedYAMLError for a duplicate key, of which YAML would keep the last value.
 
-    Also raises it for a key that is not hashable.
+    It also raises this error for a key that is not hashable.
     """
     seen = set()
     for key_node, _ in node.value:
@@ -106,13 +106,13 @@ _Loader.add_constructor("tag:yaml.org,2002:map", _unique_mapping)
 
 
 def parse_yaml(text: str, where: str) -> Any:
-    """The value of a YAML text. Raises UserError with ``where``, the text's name, and the line where it is invalid."""
+    """The value of a YAML text. Raises UserError with ``where``, the name of the text, and the line of the error."""
     try:
         return yaml.load(text, _Loader)  # noqa: S506 - a SafeLoader
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise UserError(f"{where}:{line}: not valid YAML: {error.problem or error.context}") from None
-    except (LookupError, AttributeError):  # PyYAML's own, of !!bool maybe, !!int "" and !!timestamp soon
+    except (LookupError, AttributeError):  # raised by PyYAML for !!bool maybe, !!int "" and !!timestamp soon
         raise UserError(f"{where}: not valid YAML: a value is not of the type that its tag names") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: a date such as 2020-99-99
         reason = " ".join(str(error).split()) or "nested too deeply"
@@ -120,7 +120,7 @@ def parse_yaml(text: str, where: str) -> Any:
 
 
 def load_yaml(path: Path) -> dict[str, Any]:
-    """The mapping in a YAML file. Raises UserError if it cannot be read, is invalid, or holds anything else."""
+    """The mapping in a YAML file. Raises UserError if it cannot be read, is invalid, or is not a mapping."""
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
@@ -144,7 +144,7 @@ def dump_yaml(value: Any) -> str:
 
 
 def inline_yaml(value: Any) -> str:
-    """``value`` as YAML on one line, to follow a key."""
+    """``value`` as YAML on one line, to be written after a key."""
     # In a list, because PyYAML adds an end-of-document marker to a bare scalar.
     listed = yaml.dump([_plain(value)], Dumper=_Dumper, default_flow_style=True, sort_keys=False, width=10_000)
     return listed.strip().removeprefix("[").removesuffix("]")
@@ -207,8 +207,8 @@ def parse_settings(settings: Iterable[str]) -> dict[str, Any]:
 def build(schema: type[T], values: Any, where: str, parts: Mapping[str, type] = MappingProxyType({})) -> T:
     """An instance of the dataclass ``schema`` from plain values, including nested dataclasses.
 
-    Raises a single UserError for all unknown and missing keys, wrong types and invalid values, with their dotted keys;
-    it begins with ``where``. parts: the schemas of fields annotated as Any.
+    Raises a single UserError, beginning with ``where``, for all unknown and missing keys, wrong types and invalid
+    values, with their dotted keys. parts: the schemas of fields annotated as Any.
     """
     problems: list[str] = []
     result = _build(schema, values, "", problems, parts)
@@ -239,7 +239,7 @@ def require_fraction(config: Any, *names: str) -> None:
 
 
 def unknown_key(prefix: str, key: object, known: Iterable[str]) -> str:
-    """The message about an unknown key: its place, and the most similar known key or all of them."""
+    """The message about an unknown key: its path, and the most similar known key or all of them."""
     known = list(known)
     near = difflib.get_close_matches(str(key), known, n=1)
     hint = f"did you mean {near[0]}?" if near else f"known keys: {', '.join(known)}"
@@ -271,7 +271,7 @@ def _build(
     try:
         return schema(**made)
     except ValueError as error:  # raised by __post_init__
-        # The message may have fields in backquotes; within a part they are removed, and the part is its prefix.
+        # Messages may have fields in backquotes; within a part these are removed, and the part is the prefix.
         problems.append(prefix + re.sub(r"`(\w+)`", r"\1", str(error)) if prefix else str(error))
         return None
 
@@ -311,7 +311,7 @@ def convert(hint: Any, value: Any, path: str, problems: list[str]) -> Any:
     elif hint is float and (isinstance(value, float) or (type(value) is int and abs(value) < _HUGE)):
         return float(value)
     elif hint is int and type(value) in (int, float) and abs(value) < _HUGE and value == int(value):
-        return int(value)  # 1e6 is how people write a million
+        return int(value)  # people write a million as 1e6
     elif hint in (bool, str) and type(value) is hint:
         return value
     else:
@@ -328,13 +328,13 @@ def _describe(value: Any) -> str:
     return "nothing" if value is None else f"{type(value).__name__} {_SHORT.repr(value)}"
 
 
-_SHORT = reprlib.Repr()  # short even if aliases stand for billions of items
+_SHORT = reprlib.Repr()  # short even if aliases expand to billions of items
 _SHORT.maxlevel = 2
 _SHORT.maxstring = _SHORT.maxother = 200
 
 
 def _plain(value: Any) -> Any:
-    """``value`` with tuples as lists and mappings as dicts, because a safe dumper has no other types."""
+    """``value`` with tuples as lists and mappings as dicts, because a safe dumper supports no other types."""
     if isinstance(value, Mapping):
         return {key: _plain(v) for key, v in value.items()}
     return [_plain(v) for v in value] if isinstance(value, list | tuple) else value

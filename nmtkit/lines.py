@@ -47,13 +47,13 @@ def raw_lines(path: Path | str) -> Iterator[bytes]:
 
 
 def check_read_once(paths: Iterable[Path | str]) -> None:
-    """Raise UserError if standard input is named more than once."""
+    """Raise UserError if standard input is given more than once."""
     if list(map(str, paths)).count("-") > 1:
         raise UserError("-: standard input can be read only once; name a file instead of the other -")
 
 
 def file_of(path: Path | str) -> tuple[Path, int | None]:
-    """The file and the column (from 1, or None) of a path as ``raw_lines`` accepts it."""
+    """The file and the column (from 1, or None) in a path of ``raw_lines``."""
     match = _COLUMN.fullmatch(str(path))
     return (Path(match[1]), int(match[2])) if match else (Path(path), None)
 
@@ -89,7 +89,7 @@ def _lines_of_file(path: Path) -> Iterator[bytes]:
 
 
 def _zstd_lines(path: Path) -> Iterator[bytes]:
-    """Decompresses frame by frame, because zstandard's file object accepts truncated files."""
+    """The lines of a .zst file, read frame by frame, because zstandard's file object accepts truncated files."""
     rest, frame = b"", None  # rest: an unfinished line
     with open(path, "rb") as file:
         while block := file.read(_BLOCK):
@@ -116,7 +116,7 @@ def read_lines(path: Path | str) -> Iterator[str]:
 
 
 def parse_line(raw: bytes, path: Path | str, number: int) -> str:
-    """Line ``number`` of ``path`` as text; raises UserError if it is not UTF-8."""
+    """Line ``number`` of ``path`` as text. Raises UserError if it is not UTF-8."""
     content = _content(raw)
     try:
         line = content.decode("utf-8")
@@ -128,17 +128,17 @@ def parse_line(raw: bytes, path: Path | str, number: int) -> str:
 
 
 def conversion(line: bytes) -> str:
-    """Advice how to convert a file to UTF-8, from a line of it, preferably the first.
+    """Advice on how to convert a file to UTF-8, given one of its lines, preferably the first.
 
-    A byte order mark, or more than a quarter of zeros, means UTF-16; anything else is taken for Latin-1.
+    A byte order mark, or more than a quarter of zero bytes, means UTF-16; anything else is taken for Latin-1.
     """
     utf16 = line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or 4 * line.count(0) > len(line)
     return f"convert the file, for example with: iconv -f {'utf-16' if utf16 else 'latin1'} -t utf-8"
 
 
 def beside_lines(lines: Iterable[T], path: Path, place: str) -> Iterator[tuple[T, str]]:
-    """Each of ``lines`` (``place`` in messages) with its line of ``path``. Raises UserError if either has more."""
-    # Not zip(strict=True): the message names file and line, and a dialogue is answered line by line.
+    """Each of ``lines`` (``place`` in messages) with its line of ``path``. Raises UserError if one has more lines."""
+    # Not zip(strict=True), because the message names file and line, and interactive input is answered line by line.
     others, number = read_lines(path), 0
     for line in lines:
         other = next(others, None)
@@ -151,12 +151,12 @@ def beside_lines(lines: Iterable[T], path: Path, place: str) -> Iterator[tuple[T
 
 
 def decode_line(raw: bytes, number: int) -> str:
-    """Line ``number`` as text, with U+FFFD for invalid UTF-8: filters answer every line."""
+    """Line ``number`` as text, with U+FFFD for invalid UTF-8, because filters must answer every line."""
     return _without_mark(_content(raw).decode("utf-8", errors="replace"), number)
 
 
 def _without_mark(line: str, number: int) -> str:
-    """Removes the byte order mark of the first line."""
+    """The line without the byte order mark of the first line."""
     return line.removeprefix("\ufeff") if number == 1 else line
 
 
@@ -251,7 +251,7 @@ def sync(path: Path) -> None:
 
 @contextmanager
 def report_write_errors(path: Path, only: tuple[int, ...] = ()) -> Iterator[None]:
-    """Turn an OSError while writing ``path`` into a UserError; ``only``: just these error numbers."""
+    """Turn an OSError while writing ``path`` into a UserError; ``only``: only with these error numbers."""
     try:
         yield
     except OSError as error:
@@ -276,7 +276,7 @@ def staging_folder(folder: Path) -> Iterator[Path]:
 def move_into_place(staging: Path, folder: Path, names: Sequence[str]) -> None:
     """Move the files ``names`` from ``staging`` to ``folder``, and delete those that ``staging`` lacks.
 
-    The last name marks a complete folder: it is deleted first and moved last, so an interrupted move is recognised.
+    The last name marks a complete folder: it is deleted first and moved last, so an interrupted move can be detected.
     """
     (folder / names[-1]).unlink(missing_ok=True)
     for name in names:
@@ -292,9 +292,9 @@ def move_into_place(staging: Path, folder: Path, names: Sequence[str]) -> None:
 def locked(folder: Path, program: str, shared: bool = False) -> Iterator[None]:
     """Lock ``folder``, which is created if needed, against other programs that write there.
 
-    shared: processes that share the lock may hold it together. It is an flock on the file ``.lock``, which the holder
-    may delete with the folder, and which ends with the process. Raises UserError with ``program`` and its process id if
-    the lock is taken.
+    shared: several processes may hold a shared lock. It is an flock on the file ``.lock``, which the holder may delete
+    with the folder, and is released when the process ends. Raises UserError with ``program`` and its process id if the
+    lock is taken.
     """
     path = folder / ".lock"
     with report_write_errors(folder):
@@ -320,7 +320,7 @@ def locked(folder: Path, program: str, shared: bool = False) -> Iterator[None]:
             file.seek(0)
             other = f"another {program} (process {file.read().decode() or '?'})"
             raise UserError(f"{folder}: {other} is writing there; wait, stop it or choose another folder")
-        with suppress(OSError):  # the process id is for the message only, and the disk may be full
+        with suppress(OSError):  # the process id is only for the message, and the disk may be full
             file.truncate(0)
             file.write(str(os.getpid()).encode())
         yield

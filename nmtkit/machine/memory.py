@@ -1,4 +1,4 @@
-"""Free memory, recovery from out-of-memory errors, and keeping freed memory in the process."""
+"""Free memory, recovery from out-of-memory errors, and limits of allocators and caches."""
 
 import ctypes
 import os
@@ -13,7 +13,7 @@ import torch
 
 from nmtkit.errors import UserError
 
-# Messages of CPU allocators, cuBLAS, oneDNN, and sizes that overflow 64 bits; only CUDA's allocator has an exception.
+# Messages of CPU allocators, cuBLAS and oneDNN, and for sizes beyond 64 bits; only CUDA's allocator has an exception.
 _SIGNS = ("can't allocate memory", "not enough memory", "ALLOC_FAILED", "could not create a memory", "overflowed with")
 
 _MEMINFO = Path("/proc/meminfo")  # Linux only
@@ -42,7 +42,7 @@ def is_full(error: BaseException) -> bool:
 
 
 class Attempt:
-    """A context that catches out-of-memory errors; ``failed`` says whether there was one."""
+    """A context manager that catches out-of-memory errors; ``failed`` is True if there was one."""
 
     failed = False
 
@@ -84,7 +84,7 @@ def free_memory(device: torch.device) -> int:
 
 
 def installed_memory() -> int:
-    """The machine's memory in bytes, or the container's limit; ``sys.maxsize`` if neither is known."""
+    """The memory of the machine in bytes, or the limit of the container; ``sys.maxsize`` if neither is known."""
     sizes = [int(size) for limit in _LIMITS if limit.exists() and (size := limit.read_text("utf-8").strip()).isdigit()]
     if hasattr(os, "sysconf"):  # not on Windows
         sizes.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
@@ -105,9 +105,9 @@ def keep() -> None:
 def bound_caches() -> None:
     """Limit the caches of PyTorch's libraries and allow huge pages; call it before the first tensor.
 
-    oneDNN compiles a program of one or two megabytes for each shape of a bfloat16 product and caches up to 1,024 in
-    each of two caches, but batches rarely have equal shapes. 128 are enough for one update, and memory stays constant.
-    Huge pages for tensors of at least 2 MB reduce page faults and TLB misses. Values set by the user are kept.
+    oneDNN compiles a kernel of one or two megabytes for each shape of a bfloat16 product and keeps up to 1,024 in each
+    of two caches, but batches rarely have equal shapes. 128 are enough for one update, and memory stays constant. Huge
+    pages for tensors of at least 2 MB reduce page faults and TLB misses. Values set by the user are kept.
     """
     of_user = os.environ.get("DNNL_PRIMITIVE_CACHE_CAPACITY", "128")
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", of_user)

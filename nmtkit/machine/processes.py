@@ -1,4 +1,4 @@
-"""A pool of worker processes that maps functions over chunks of lines, in order and with bounded memory."""
+"""A pool of worker processes that map functions over chunks of lines, in order and with bounded memory."""
 
 import gc
 import multiprocessing
@@ -26,11 +26,11 @@ from nmtkit.lines import parse_line, raw_lines
 A = TypeVar("A")
 B = TypeVar("B")
 
-CAN_FORK = sys.platform == "linux"  # True where fork is safe; on macOS the system's libraries break after a fork
+CAN_FORK = sys.platform == "linux"  # True where fork is safe; on macOS, system libraries break after a fork
 
 
 class WorkerLost(UserError):
-    """A worker process was killed while it had an item."""
+    """A worker process was killed while it processed an item."""
 
 
 class Chunk(NamedTuple):
@@ -40,7 +40,7 @@ class Chunk(NamedTuple):
     lines: list[bytes]
 
     def text(self, path: Path) -> list[str]:
-        """The lines as text; raises UserError with ``path`` and the line number for one that is not UTF-8."""
+        """The lines as text. Raises UserError with ``path`` and line number for a line that is not UTF-8."""
         return [parse_line(line, path, number) for number, line in enumerate(self.lines, self.first)]
 
 
@@ -56,14 +56,14 @@ def chunks(path: Path, size: int) -> Iterator[Chunk]:
 class Workers:
     """A pool of processes, by default one per core; a count of 1 runs everything in the calling process.
 
-    Functions must be importable. A thread per process sends an item through a pipe and waits for the result. Without
-    shared queues and semaphores, processes may be killed at any time; ``multiprocessing.Pool`` would then hang.
+    Functions must be importable. A thread per process sends an item through a pipe and waits for the result. There are
+    no shared queues or semaphores, so processes may be killed at any time; ``multiprocessing.Pool`` would then hang.
     """
 
     def __init__(self, count: int | None, *, helping: bool = False, fork: bool = False) -> None:
         """helping: the calling process is one of the ``count`` and computes items of ``map`` while it waits.
 
-        fork: fork where that is safe (``CAN_FORK``), so that workers start at once with everything loaded. No other
+        fork: fork where that is safe (``CAN_FORK``), so that workers start quickly with everything loaded. No other
         thread may hold a lock that they need, and PyTorch must have one thread.
         """
         count = available_cores() if count is None else count
@@ -76,7 +76,7 @@ class Workers:
         self._idle: queue.SimpleQueue[Connection] = queue.SimpleQueue()  # pipes to idle processes
 
     def __enter__(self) -> "Workers":
-        """Start the processes. If the system cannot start them all, stops those started and raises UserError."""
+        """Start the processes. If not all can be started, stops the others and raises UserError."""
         if self.count > 1:
             wanted = self.count - self._helping
             pipes: list[Connection] = []
@@ -85,7 +85,7 @@ class Workers:
                     for _ in range(wanted):
                         pipes.append(self._forked(pipes) if self._fork else self._spawned())
                         self._idle.put(pipes[-1])
-            except OSError as error:  # a limit on files or processes, or out of memory
+            except OSError as error:  # too many files or processes, or out of memory
                 self._terminate()
                 self._join()
                 started = f"only {len(pipes)} of {wanted} processes could be started"
@@ -103,7 +103,7 @@ class Workers:
         self._join()
 
     def _terminate(self) -> None:
-        """Kill the processes: waiting for a slow item would delay the error message."""
+        """Kill the processes, because waiting for a slow item would delay the error message."""
         for process in self._processes:
             process.terminate()
 
@@ -117,9 +117,9 @@ class Workers:
     def map(
         self, function: Callable[[A], B], items: Iterable[A], ready: Callable[[], bool] = lambda: True
     ) -> Iterator[B]:
-        """The results in the order of the items; a few items are read ahead. Raises UserError if a process dies.
+        """The results in the order of the items, a few of which are read ahead. Raises UserError if a process dies.
 
-        If not ``ready()``, reading an item would block, so all pending results are yielded first.
+        If ``ready()`` is False, reading an item would block, so all pending results are yielded first.
         """
         if self._threads is None:
             yield from map(function, items)
@@ -190,7 +190,7 @@ class Workers:
         context = multiprocessing.get_context("fork")
         ours, theirs = context.Pipe()
         with theirs, warnings.catch_warnings():
-            # It warns of other threads, but PyTorch's are unused here, and the progress bar's locks are not taken.
+            # Python warns of other threads, but those of PyTorch are idle, and nobody holds the progress bar's locks.
             warnings.simplefilter("ignore", DeprecationWarning)
             # Blocked until the fork has reset the signal handler.
             before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
@@ -206,7 +206,7 @@ class Workers:
 
 
 def _work(connection: Connection, others: list[Connection]) -> None:
-    """Main loop of a worker: answers each (function, item) with (result, exception or None, traceback).
+    """The main loop of a worker, which answers each (function, item) with (result, exception or None, traceback).
 
     others: the parent's ends of pipes, which a fork inherits and must close.
     """
@@ -242,7 +242,7 @@ def _follow_parent() -> None:
 def loading() -> Iterator[None]:
     """Pause the garbage collector while modules and models are loaded.
 
-    Loading creates a million objects that stay, and collecting takes a quarter of its time.
+    Loading creates a million objects that stay alive, and garbage collection takes a quarter of the time.
     """
     enabled = gc.isenabled()
     gc.disable()

@@ -1,4 +1,4 @@
-"""Progress of long work on stderr: a bar on a terminal, a log line every half minute elsewhere."""
+"""Progress of long tasks on stderr: a bar on a terminal, else a log line every half minute."""
 
 import datetime
 import logging
@@ -13,13 +13,13 @@ from rich.text import Text
 
 SECONDS_BETWEEN_LINES = 30.0
 
-log = logging.getLogger("nmtkit.progress")  # disable it to switch progress off
+log = logging.getLogger("nmtkit.progress")  # disable it to hide progress
 
 
 @contextmanager
 def progress(task: str, total: int | None = None, unit: str = "lines") -> Iterator[Callable[[int], None]]:
     """Show the progress of ``task``; yields a function to call with the number of lines just finished."""
-    console = Console(file=sys.stderr)  # looked up now, so that redirected stderr is respected
+    console = Console(file=sys.stderr)  # looked up now, because stderr may be redirected
     if log.disabled or not (sys.stderr.isatty() and console.is_terminal):
         yield _logged_progress(task, total, unit)
         return
@@ -41,7 +41,7 @@ class _Rate(ProgressColumn):
 
 
 def _logged_progress(task: str, total: int | None, unit: str) -> Callable[[int], None]:
-    """Log progress every half minute; work without a total is also announced at its start."""
+    """Log progress every half minute; a task without a total is also announced when it begins."""
     if total is None:
         log.info(task)
     start = last = time.monotonic()

@@ -1,7 +1,7 @@
 """The number of threads for training: PyTorch's default, or fewer if other processes keep the cores busy.
 
-Threads wait for the slowest one: with another process on one of two cores, small operations on two threads take several
-times as long as on one.
+All threads wait for the slowest: if another process runs on one of two cores, small operations take several times as
+long with two threads as with one.
 """
 
 import logging
@@ -12,16 +12,16 @@ import torch
 
 log = logging.getLogger(__name__)
 
-LATE = 2.0  # maximum slowdown over one thread; idle cores never reach it
+LATE = 2.0  # maximum time over that of one thread; never reached on idle cores
 ROWS, WIDTH = 80, 512  # of a typical recurrent step
 
 
 def choose_threads(began_with: int) -> int:
     """Set and return this process's number of threads.
 
-    began_with: the threads of a resumed run, which are kept because they affect rounding, or 0 for a new run. That
-    halves PyTorch's number until a recurrence takes less than twice as long as on one thread (0.1 s per measurement).
-    ``OMP_NUM_THREADS`` in the environment takes precedence.
+    began_with: the threads of a resumed run, which are kept because they affect rounding, or 0 for a new run. For a new
+    run, PyTorch's number is halved until a recurrence takes less than twice as long as with one thread (0.1 s per
+    measurement). ``OMP_NUM_THREADS`` in the environment takes precedence.
     """
     count = torch.get_num_threads()
     if "OMP_NUM_THREADS" in os.environ or count == 1:
@@ -40,7 +40,7 @@ def choose_threads(began_with: int) -> int:
 
 
 def _seconds(threads: int) -> float:
-    """The seconds of a recurrence, best of three."""
+    """The seconds that a recurrence takes, best of three."""
     torch.set_num_threads(threads)
     state, weight = torch.zeros(ROWS, WIDTH), torch.zeros(WIDTH, 2 * WIDTH)
     times = []
