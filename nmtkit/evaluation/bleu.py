@@ -1,7 +1,7 @@
 """Corpus BLEU, chrF and TER, computed by sacreBLEU, each with its signature.
 
-Hypotheses are a non-empty list of sentences; references are one or more lists of the same length. A blank hypothesis
-counts against the brevity penalty like any other. Scores are from 0 to 100 (TER may exceed that).
+Hypotheses are a non-empty list of sentences; references are one or more lists of the same length. Blank hypotheses
+count in the brevity penalty. Scores are from 0 to 100 (TER may exceed 100).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +15,7 @@ References = Sequence[Sequence[str]]
 
 
 class Score(NamedTuple):
-    """A metric's value and its signature."""
+    """The value of a metric, and its signature."""
 
     value: float
     signature: str
@@ -35,16 +35,16 @@ class NistBLEU(BLEU):
         return signature
 
 
-# BLEU as Moses' multi-bleu.perl computes it: words are separated by spaces, the brevity penalty uses the closest
-# reference length, and there is no smoothing, so that BLEU is 0 if no 4-gram matches. Lower-casing is Unicode's; the
-# Perl script lower-cases A to Z only.
+# BLEU of Moses' multi-bleu.perl: words are separated by spaces, the brevity penalty uses the closest reference length,
+# and there is no smoothing, so that BLEU is 0 if no 4-gram matches. Lower-casing is Unicode's; the Perl script
+# lower-cases A to Z only.
 WORD_METRICS: Mapping[str, Callable[[], Metric]] = {
     "multi-bleu": partial(BLEU, tokenize="none", smooth_method="none", force=True),
     "multi-bleu-lc": partial(BLEU, tokenize="none", smooth_method="none", lowercase=True, force=True),
 }
-# Metrics of plain text. 13a tokenises as NIST's mteval-v13a, intl as mteval-v14 with --international-tokenization.
-# Papers on NIST Chinese-English report mteval-lc, case-insensitive BLEU of mteval-v11b, whose tokenisation of English
-# is that of 13a (but the script lower-cases A to Z only). chrF2: F-score of character 6-grams, recall weighted twice.
+# Metrics of plain text. 13a tokenises like NIST's mteval-v13a, intl like mteval-v14 with --international-tokenization.
+# Papers on NIST Chinese-English report mteval-lc, case-insensitive BLEU of mteval-v11b, which tokenises English like
+# 13a (but lower-cases A to Z only). chrF2: F-score of character 6-grams, with recall weighted twice.
 TEXT_METRICS: Mapping[str, Callable[[], Metric]] = {
     "sacreBLEU-13a": partial(BLEU, tokenize="13a", force=True),
     "13a-lc": partial(BLEU, tokenize="13a", lowercase=True, force=True),
@@ -56,7 +56,7 @@ TEXT_METRICS: Mapping[str, Callable[[], Metric]] = {
 
 
 def score(name: str, hyps: Sequence[str], refs: References) -> Score:
-    """The score of the metric of this name."""
+    """The score by the metric of this name."""
     assert all(len(hyps) == len(ref) > 0 for ref in refs)  # sacreBLEU would ignore the rest of the longer list
     metric = metric_named(name)
     return Score(metric.corpus_score(hyps, refs).score, str(metric.get_signature()))
@@ -68,10 +68,10 @@ def metric_named(name: str) -> Metric:
 
 
 def detokenized_bleu(hyps: Sequence[str], refs: References, *, lowercase: bool = False) -> float:
-    """sacreBLEU 13a of plain text, by which checkpoints are selected; ``lowercase``: case-insensitive."""
+    """sacreBLEU 13a of plain text, by which checkpoints are ranked; ``lowercase``: case-insensitive."""
     return score("13a-lc" if lowercase else "sacreBLEU-13a", hyps, refs).value
 
 
 def sentence_chrf(hyp: str, ref: str) -> float:
-    """chrF2 of one sentence, for which BLEU is too coarse."""
+    """chrF2 of one sentence, because BLEU is too coarse for one."""
     return float(CHRF().sentence_score(hyp, [ref]).score)

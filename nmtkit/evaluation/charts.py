@@ -28,10 +28,9 @@ class Series(NamedTuple):
 def line_chart(
     title: str, x_label: str, y_label: str, series: Sequence[Series], *, x_names: Sequence[str], from_zero: bool
 ) -> str:
-    """A figure with axes, labels and a legend, or empty text without points. Points with NaN are left out.
+    """A figure with axes, labels and a legend, or an empty string without points. Points with NaN are left out.
 
-    x_names: labels for x = 0, 1, ... instead of numbers. from_zero: the x axis begins at 0, wherever the first point
-    is.
+    x_names: labels for x = 0, 1, ... instead of numbers. from_zero: the x axis begins at 0, not at the first point.
     """
     finite = [[point for point in s.points if all(abs(value) < LARGEST for value in point)] for s in series]
     series = [s._replace(points=points) for s, points in zip(series, finite, strict=True) if points]
@@ -42,7 +41,7 @@ def line_chart(
         xs = [0.0, *xs]
     x_ticks = list(map(float, range(len(x_names)))) if x_names else ticks(min(xs), max(xs))
     y_ticks = ticks(min(ys), max(ys))
-    # Names are centred in equal parts of the axis.
+    # Names are centred in equal sections of the axis.
     x_ends = (-0.4, len(x_names) - 0.6) if x_names else (min(x_ticks[0], min(xs)), max(x_ticks[-1], max(xs)))
     plot = _Plot(x_ends, (y_ticks[0], y_ticks[-1]))
     parts = [_axes(plot, x_ticks, y_ticks, x_names), *(_line(plot, s) for s in series)]
@@ -105,7 +104,7 @@ def _kind(series: Series) -> str:
 
 
 def ticks(low: float, high: float) -> list[float]:
-    """About five round numbers from at most ``low`` to at least ``high``; if these are equal, from or to 0."""
+    """About five round numbers from at most ``low`` to at least ``high``; if they are equal, from or to 0."""
     if low == high:
         low, high = min(low, 0.0), max(high, 0.0) or 1.0
     # The step is 1, 2, 2.5, 5 or 10 times a power of ten; the tolerance is for rounding.
@@ -128,7 +127,7 @@ def short(value: float) -> str:
 
 
 def heat_map(title: str, source: Sequence[str], target: Sequence[str], weights: npt.NDArray[np.float32]) -> str:
-    """A heat map of attention weights (T, S); a stronger colour is a higher weight."""
+    """A heat map of attention weights (T, S), with stronger colours for higher weights."""
     left, top = (10 + LETTER * max(map(_letters, words)) for words in (target, source))
     width, height = left + CELL * len(source) + 6, top + CELL * len(target) + 6
     parts = []

@@ -1,4 +1,4 @@
-"""Comparison of systems on a test set: all metrics, subsets of the set, and significance tests."""
+"""Comparison of systems on a test set: all metrics, subsets of the test set, and significance tests."""
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from nmtkit.evaluation.names import Names, UnknownWords, names_kept
 from nmtkit.evaluation.significance import Test, Tested, mean_and_deviation, paired_test
 from nmtkit.evaluation.subsets import Subset, length_bins, longer_than
 
-Input: TypeAlias = tuple[str, list[str], References]  # of a metric: tokenisation, hypotheses and references
+Input: TypeAlias = tuple[str, list[str], References]  # for a metric: tokenisation, hypotheses and references
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class System:
     ref_words: list[list[str]]  # tokenised references
     texts: list[str] | None = None  # translations as plain text; None for tokenised files
     refs: list[list[str]] | None = None
-    forced: CrossEntropy | None = None  # of the first reference; None for files
+    forced: CrossEntropy | None = None  # that of the first reference; None for files
     unknown: UnknownWords | None = None  # in the translations, if known
 
 
@@ -32,13 +32,13 @@ class Compared(NamedTuple):
     """The input of a comparison: the systems and the test set."""
 
     systems: Sequence[System]
-    sources: Sequence[Sequence[str]]  # the words of each source sentence, cased; empty without sources
+    sources: Sequence[Sequence[str]]  # the words of each source sentence, cased; empty without source text
     free: Subset | None  # the sentences without unknown words; None without a vocabulary
     known: Container[str] | None  # the target vocabulary
 
 
 class Measured(NamedTuple):
-    """A system's score by one metric."""
+    """The score of a system by one metric."""
 
     metric: str
     on: str  # the tokenisation, or "plain text"
@@ -46,7 +46,7 @@ class Measured(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A subset of the test set, and every system's score on it."""
+    """A subset of the test set, and the score of each system on it."""
 
     name: str
     sentences: int
@@ -54,7 +54,7 @@ class Part(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """The significance tests of all systems by one metric."""
+    """The significance tests of all systems for one metric."""
 
     metric: str
     signature: str
@@ -68,20 +68,20 @@ class Comparison:
     systems: Sequence[System]
     measured: list[list[Measured]]  # the scores of each system
     subset_metric: str  # the metric of the next three
-    bins: list[Part]  # disjoint, by length of the source
-    longer: list[Part]  # nested, by length of the source
+    bins: list[Part]  # disjoint, by source length
+    longer: list[Part]  # nested, by source length
     unknown_free: list[Part]  # at most one
-    names: list[Names]  # of each system; empty without sources
-    unknown_names: list[Names]  # the same of names that are not in the target vocabulary; empty without a vocabulary
-    differences: list[Difference]  # to the first system, by metric
+    names: list[Names]  # of each system; empty without source text
+    unknown_names: list[Names]  # only names that are not in the target vocabulary; empty without a vocabulary
+    differences: list[Difference]  # from the first system, by metric
     spread: list[tuple[float, float]]  # mean and standard deviation over the systems, by metric
 
 
 def compare(compared: Compared, test: Test | None, seeds: bool, subset_metric: str) -> Comparison:
     """Compare systems on a test set and, by ``subset_metric``, on subsets of it.
 
-    test: the significance test against the first system. seeds: the systems are one, trained with several seeds. Raises
-    UserError for an unknown metric, and for a metric of plain text if the systems are tokenised files.
+    test: the significance test against the first system. seeds: the systems are runs of one system with several seeds.
+    Raises UserError for an unknown metric, and for a metric of plain text if the systems are tokenised files.
     """
     systems, inputs = compared.systems, [_inputs(system) for system in compared.systems]
     if subset_metric not in inputs[0]:  # all systems have plain text, or none has
@@ -150,24 +150,24 @@ def _part(subset: Subset, metric: str, inputs: Sequence[Input]) -> Part:
 
 
 def _names_kept(compared: Compared, system: System, but: Container[str]) -> Names:
-    """How many names a system keeps, without the names in ``but``."""
+    """How many names a system keeps, except those in ``but``."""
     refs = [list(map(str.split, ref)) for ref in system.ref_words]
     return names_kept(compared.sources, refs, list(map(str.split, system.words)), but)
 
 
 def _differences(inputs: Sequence[Mapping[str, Input]], test: Test) -> list[Difference]:
-    """Significance tests of every system against the first, by the metrics for which all have the same references."""
+    """Significance tests of every system against the first, for all metrics for which they have equal references."""
     results = []
     for metric, (_, _, refs) in inputs[0].items():
         texts = [of_system[metric] for of_system in inputs]
-        # Tokenised references differ if models differ in tokenisation.
+        # Tokenised references differ if the models tokenise differently.
         if all(theirs == refs for _, _, theirs in texts):
             results.append(Difference(metric, *paired_test(test, metric, [hyps for _, hyps, _ in texts], refs)))
     return results
 
 
 def _inputs(system: System) -> Mapping[str, Input]:
-    """The input of each metric."""
+    """The input for each metric."""
     of_words: Input = (system.on, system.words, system.ref_words)
     if system.texts is None or system.refs is None:
         return dict.fromkeys(WORD_METRICS, of_words)

@@ -1,8 +1,8 @@
 """Contrastive evaluation: does a model assign a higher probability to the correct translation than to a wrong one?
 
 A contrastive set is JSON as in LingEval97 (Sennrich 2017): a list of entries with ``source``, ``reference`` and
-``errors``. Each error has ``type`` and ``contrastive``, and may have ``distance`` (in words, between the two words
-concerned) and ``frequency`` (in the training text). A set may also be three line-aligned files.
+``errors``. Each error has ``type`` and ``contrastive``, and may have ``distance`` (in words, between the two words that
+must agree) and ``frequency`` (in the training text). A set may also be three line-aligned files.
 """
 
 import json
@@ -24,13 +24,13 @@ class Error(NamedTuple):
     """A wrong translation of the source of an entry."""
 
     type: str
-    contrastive: str  # the reference with an error in it
+    contrastive: str  # the reference with the error
     distance: int | None = None
     frequency: int | None = None
 
 
 class Entry(NamedTuple):
-    """A source sentence, its correct translation, and wrong translations that differ from that in one place."""
+    """A source sentence, its correct translation, and wrong translations that differ from it in one place."""
 
     source: str
     reference: str
@@ -58,7 +58,7 @@ class Accuracy(NamedTuple):
 
 
 def read_json(path: Path) -> list[Entry]:
-    """The entries of a JSON file (.gz and .zst too). Raises UserError naming an invalid entry."""
+    """The entries of a JSON file, also .gz or .zst. Raises UserError that names an invalid entry."""
     try:
         values = json.loads(b"".join(raw_lines(path)))
     except (ValueError, RecursionError) as error:
@@ -84,14 +84,14 @@ def _entry(value: Any, where: str) -> Entry:
 
 
 def _text(value: dict[str, Any], key: str, where: str) -> str:
-    """The text of a key. Raises UserError for any other value."""
+    """The string at a key. Raises UserError for any other value."""
     if not isinstance(value.get(key), str):
         raise UserError(f"{where}: {key} is {value.get(key)!r}; expected text")
     return str(value[key])
 
 
 def _number(value: dict[str, Any], key: str, where: str) -> int | None:
-    """The whole number of a key, or None without the key. Raises UserError for any other value."""
+    """The integer at a key, or None without the key. Raises UserError for any other value."""
     number = value.get(key)
     if number is None or (type(number) is int and number >= 0):
         return number
@@ -113,7 +113,7 @@ def read_line_aligned(source: Path, correct: Path, incorrect: Path, type: str) -
         raise UserError(f"{source} is empty: there is nothing to compare")
     entries: list[Entry] = []
     for src, reference, contrastive in zip(*files, strict=True):
-        # The reference is then scored once for all of its errors, as in the JSON form.
+        # The reference is then scored once for all of its errors, as with JSON.
         if not entries or entries[-1][:2] != (src, reference):
             entries.append(Entry(src, reference, []))
         entries[-1].errors.append(Error(type, contrastive))
@@ -130,7 +130,7 @@ def judge(entries: Iterable[Entry], scores: Iterable[Sequence[float]]) -> list[O
 
 
 def by_type(outcomes: Iterable[Outcome]) -> list[Accuracy]:
-    """The accuracy by type of error, in the order in which the types first occur."""
+    """The accuracy by type of error, in order of first occurrence."""
     named = [(outcome.error.type, outcome.right) for outcome in outcomes]
     return _accuracies(named, dict.fromkeys(name for name, _ in named))
 

@@ -1,7 +1,7 @@
 """Forced decoding: the log-probabilities of given translations.
 
-Log-probabilities are in nats; a translation of T words has T + 1, the last for the end mark. Letters: B sources, N
-candidates of all sources, T target words, V words.
+Log-probabilities are in nats; a translation of T words has T + 1, the last for EOS. Letters: B sources, N candidates of
+all sources, T target words, V words.
 """
 
 import math
@@ -38,12 +38,12 @@ def score_candidates(
 ) -> list[list[Floats]]:
     """The log-probabilities (T + 1,) of the tokens of each candidate of every sentence.
 
-    sources: the ids of the sentences without end marks, once for each vocabulary of an ensemble. A sentence is encoded
-    once for all its candidates, and equal candidates are scored once, so that they tie. A batch has at most
+    sources: the ids of the sentences without EOS, once for each vocabulary of an ensemble. A sentence is encoded once
+    for all its candidates, and equal candidates are scored once, so that they tie. A batch has at most
     ``max_tokens`` padded target words, or one sentence; a batch that does not fit into memory is halved. Raises
     UserError for a single sentence that does not fit into memory.
     """
-    # In another batch, the same candidate may differ in the last bits, which would break a tie.
+    # In another batch, the scores of the same candidate may differ in the last bits, which would break a tie.
     distinct = [list(dict.fromkeys(map(tuple, group))) for group in candidates]
 
     def too_large(batch: list[int]) -> str:
@@ -62,7 +62,7 @@ def score_candidates(
             memory, state = select(scorer.begin(src, mask), owners)
             if isinstance(scorer, Seq2Seq):
                 log_probs = _unrolled(scorer, memory, state, tgt)
-            else:  # an ensemble has no hidden state to unroll, because it mixes probabilities at every step
+            else:  # an ensemble cannot unroll, because it mixes probabilities at every step
                 log_probs = _stepped(scorer, memory, state, tgt)
             rows = iter(log_probs.cpu().numpy())
             for i in batch:
@@ -72,12 +72,12 @@ def score_candidates(
 
 
 def _batches(candidates: Sequence[Sequence[Ids]], max_tokens: int) -> Iterator[list[int]]:
-    """The numbers of the sentences that have candidates, in batches; sentences with short candidates come first."""
-    # With the end mark; 0 for a sentence without candidates.
+    """The indices of the sentences that have candidates, in batches; those with short candidates come first."""
+    # EOS included; 0 for a sentence without candidates.
     longest = [max(map(len, group), default=-1) + 1 for group in candidates]
     batch, rows = list[int](), 0
     for i in sorted((i for i, length in enumerate(longest) if length), key=lambda i: longest[i]):
-        # Sorted by length, so the newest is the longest of the batch.
+        # Sorted by length, so the last one is the longest of the batch.
         if batch and (rows + len(candidates[i])) * longest[i] > max_tokens:
             yield batch
             batch, rows = [], 0
@@ -88,7 +88,7 @@ def _batches(candidates: Sequence[Sequence[Ids]], max_tokens: int) -> Iterator[l
 
 
 def _stepped(scorer: Scorer, memory: Tree, state: Tree, tgt: Tensor) -> Tensor:
-    """Log-probabilities (N, T) of tgt (N, T), word by word, as in search."""
+    """Log-probabilities (N, T) of tgt (N, T), step by step, as in search."""
     y, columns = torch.full_like(tgt[:, 0], BOS), []
     for word in tgt.t():
         log_probs, state, _ = scorer.step(memory, state, y)
@@ -106,7 +106,7 @@ def _unrolled(model: Seq2Seq, memory: Tree, state: Tree, tgt: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class CrossEntropy:
-    """The cross-entropy of a test set. Tokens include the end-of-sentence marks."""
+    """The cross-entropy of a test set. Tokens include EOS."""
 
     sentences: int
     tokens: int

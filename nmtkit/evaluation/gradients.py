@@ -1,6 +1,6 @@
 """Gradient flow: the norms of each layer's activations and gradients on one batch.
 
-They show the claim of Zhou et al. 2016 (section 3.1) and Wang et al. 2017: with a linear path through the layers, the
+They test the claim of Zhou et al. 2016 (section 3.1) and Wang et al. 2017: with a linear path through the layers, the
 gradient at the bottom of a stack is not much smaller than at its top.
 """
 
@@ -30,7 +30,7 @@ class Layer(NamedTuple):
 
     @property
     def stack(self) -> str:
-        """The stack of layers that this one belongs to, or empty text."""
+        """The stack of layers that this one belongs to, or an empty string."""
         parent, _, last = self.name.rpartition(".")
         return parent if last.isdigit() and is_stack(parent) else ""
 
@@ -42,7 +42,7 @@ class Layer(NamedTuple):
 
 
 class Ratio(NamedTuple):
-    """The gradient at the bottom of a stack, divided by that at its top."""
+    """The gradient norm at the bottom of a stack, divided by that at its top."""
 
     stack: str
     layers: int
@@ -71,7 +71,7 @@ def gradient_flow(model: Seq2Seq, batch: Batch) -> list[Layer]:
     for kept in outputs.values():
         kept.retain_grad()  # by default, PyTorch keeps gradients of parameters only
     (loss / len(words)).backward()
-    # A layer is the innermost part that ran as a whole; where none did, the innermost part.
+    # A layer is the innermost module that ran on the whole sequence; if none did, the innermost module.
     inside = {name: [other for other in parts if other.startswith(f"{name}.")] for name in parts}
     whole = {name for name in outputs if outputs.keys().isdisjoint(inside[name])}
     covered = {other for name in whole for other in inside[name]}
@@ -80,7 +80,7 @@ def gradient_flow(model: Seq2Seq, batch: Batch) -> list[Layer]:
 
 
 def _layer(name: str, module: nn.Module, output: Tensor | None) -> Layer:
-    """The norms of a module after ``backward``; output (...): its output, if it ran as a whole."""
+    """The norms of a module after ``backward``; output (...): its output, if it ran on the whole sequence."""
     gradients = [parameter.grad for parameter in module.parameters() if parameter.grad is not None]
     return Layer(
         name,
@@ -101,7 +101,7 @@ def ratios(layers: Sequence[Layer]) -> list[Ratio]:
 
 
 def flow_page(flows: Mapping[str, Sequence[Layer]]) -> str:
-    """An HTML page with charts of activations and gradients by layer for each stack, and a line for each model.
+    """An HTML page with charts of activations and gradients by layer for each stack, with a line for each model.
 
     Raises UserError if no stack of any model has two layers whose gradients are known.
     """
@@ -116,7 +116,7 @@ def flow_page(flows: Mapping[str, Sequence[Layer]]) -> str:
             series = []
             for colour, (name, layers) in enumerate(of_stack.items()):
                 norms = enumerate(getattr(layer, field) for layer in layers)
-                # Logarithms, because vanishing gradients shrink exponentially with depth; 0 has none.
+                # Logarithms, because vanishing gradients shrink exponentially with depth; log 0 is left out.
                 series.append(Series(name, [(float(i), math.log10(norm)) for i, norm in norms if norm], colour))
             labels = "layer, from the bottom", "log10 of the norm over the batch"
             charts.append(line_chart(f"{stack}: {title}", *labels, series, x_names=numbers, from_zero=False))
@@ -135,12 +135,12 @@ def _learns(module: nn.Module) -> bool:
 
 
 def _is_list(module: nn.Module, name: str) -> bool:
-    """True if a module is a list of layers, and not of their normalisations, which is recognised by its name."""
+    """True if a module is a list of layers, not of their normalisations, which are recognised by name."""
     return isinstance(module, nn.ModuleList) and not name.endswith("norms")
 
 
 def _outside_lists(module: nn.Module, name: str) -> Iterator[tuple[str, nn.Module]]:
-    """The largest modules below this one that have parameters, are in no list and contain no list of layers."""
+    """The largest modules below this one that have parameters, are in no list of layers and contain none."""
     for child_name, child in module.named_children():
         path = f"{name}.{child_name}"
         if isinstance(child, nn.ModuleList) or not _learns(child):

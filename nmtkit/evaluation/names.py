@@ -1,6 +1,6 @@
 """Counts of names and unknown words in translations.
 
-Names are often unknown words, and readers notice when a translation loses one.
+Names are often out of vocabulary, and readers notice when a translation loses one.
 """
 
 import re
@@ -15,14 +15,14 @@ _SYMBOL = re.compile("|".join(map(re.escape, sorted(UNKNOWN))))
 
 
 class Names(NamedTuple):
-    """The number of names that a translation should keep, and the number that it keeps."""
+    """The number of names that translations should keep, and the number that they keep."""
 
     total: int
     kept: int
 
 
 class UnknownWords(NamedTuple):
-    """The unknown words of a system's translations, by how they were replaced; None if that is not known."""
+    """The unknown words in a system's translations by kind of replacement; None if that is not known."""
 
     translated: int | None  # by the lexicon
     copied: int | None
@@ -51,9 +51,9 @@ def names_kept(
 ) -> Names:
     """The number of names of the sources that also occur in a reference, and how many of these the translations keep.
 
-    All texts are lists of words of each sentence. A repeated name counts as often as both the source and some reference
-    of the sentence have it. Names in ``but`` are not counted. Common words are those that occur in lower case anywhere
-    in the sources or references.
+    All texts are lists of words, one per sentence. A name counts as often as both the source and some reference of the
+    sentence have it. Names in ``but`` are not counted. Common words are those that occur in lower case anywhere in the
+    sources or references.
     """
     common = {word for text in (sources, *references) for words in text for word in words if word[0].islower()}
     total = kept = 0

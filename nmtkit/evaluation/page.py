@@ -7,7 +7,7 @@ from importlib import resources
 
 def page(title: str, subtitle: str, sections: Sequence[tuple[str, str]]) -> str:
     """The page. Sections are pairs of a heading and HTML; empty sections are left out."""
-    # Numbered with the empty ones, so that a section has the same address in every report.
+    # Empty sections are numbered, too, so that a section has the same anchor in every report.
     shown = [(number, *section) for number, section in enumerate(sections) if section[1]]
     links = "".join(f'<a href="#s{number}">{escape(heading)}</a>' for number, heading, _ in shown)
     body = "".join(
@@ -37,7 +37,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], words: int = 1) 
 
 
 def terms(pairs: Sequence[tuple[str, str]]) -> str:
-    """A list of pairs of a name and a text."""
+    """A list of names with their descriptions."""
     items = (f"<dt>{escape(name)}</dt><dd>{escape(text) or '&nbsp;'}</dd>" for name, text in pairs)
     return f"<dl>{''.join(items)}</dl>"
 
@@ -48,7 +48,7 @@ def note(text: str) -> str:
 
 
 def folded(summary: str, html: str) -> str:
-    """HTML that is shown when its summary is clicked."""
+    """HTML that is shown when the summary is clicked."""
     return f"<details><summary>{escape(summary)}</summary>{html}</details>"
 
 

@@ -18,7 +18,7 @@ from nmtkit.evaluation.contrast import Accuracy
 from nmtkit.evaluation.page import folded, note, page, table, terms, verbatim
 from nmtkit.lines import raw_lines
 
-# The keys that the charts need of each kind of record in metrics.jsonl.
+# The keys that the charts need in each kind of record in metrics.jsonl.
 DRAWN = {
     "train": ("update", "tokens", "loss", "lr_factor"),
     "valid": ("update", "cross_entropy", "token_error_rate", "bleu"),
@@ -32,7 +32,7 @@ class History:
 
     name: str
     architecture: str
-    rate: float | None  # the learning rate; records have factors of it
+    rate: float | None  # the base learning rate; records have factors
     config: str  # YAML
     parameters: int
     train: list[dict[str, Any]]  # records of metrics.jsonl, in order
@@ -43,7 +43,7 @@ class History:
 
 @dataclass(frozen=True)
 class Look:
-    """The attention weights of a system for a sentence, end-of-sentence marks included."""
+    """The attention weights of a system for a sentence, EOS included."""
 
     system: str
     source: list[str]
@@ -65,7 +65,7 @@ class Sentence:
 def read_metrics(path: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """The training and validation records in ``metrics.jsonl``; empty if the file does not exist, as in an average.
 
-    Raises UserError for a line that ``nmtkit train`` does not write. A half line at the end is ignored.
+    Raises UserError for a line that ``nmtkit train`` does not write. An incomplete last line is ignored.
     """
     records: dict[str, list[dict[str, Any]]] = {kind: [] for kind in DRAWN}
     for number, line in enumerate(raw_lines(path) if path.exists() else (), 1):
@@ -82,7 +82,7 @@ def _record(line: bytes) -> dict[str, Any] | None:
     """A record of metrics.jsonl; None if it lacks a number that the charts need."""
     try:
         record: dict[str, Any] = json.loads(line)
-        # Older versions did not log these.
+        # Older versions did not log these keys.
         optional = ("train_token_error_rate", "tokens_per_second")
         numbers = [*(record.get(key, 0) for key in optional), *(record[key] for key in DRAWN[record["kind"]])]
         # Not isinstance, because True is an int; a larger int does not fit into a float.
@@ -93,7 +93,7 @@ def _record(line: bytes) -> dict[str, Any] | None:
 
 def sentences(sources: Sequence[str], comparison: Comparison) -> list[Sentence]:
     """The sentences of the test set with the translations of all systems."""
-    # Models always have plain text; only tokenised files have none.
+    # Only systems that are tokenised files have no plain text.
     texts = [system.texts or [] for system in comparison.systems]
     refs = (comparison.systems[0].refs or [[]])[0]
     return [
@@ -115,10 +115,10 @@ def render(
     count: int,
     subtitle: str,
 ) -> str:
-    """The page.
+    """The report as HTML.
 
-    looks: sentences and the attention weights of the systems that have attention. count: the number of sentences to
-    list as the most different and the worst ones.
+    looks: sentences and the attention weights of the systems that have attention. count: how many of the most different
+    and of the worst sentences are listed.
     """
     names = [history.name for history in histories]
     return page(
@@ -141,8 +141,8 @@ def render(
 
 
 def _scores(histories: Sequence[History], comparison: Comparison) -> str:
-    """The main table: a column for each system, so that it fits a phone."""
-    # The best BLEU, even if another metric ranked the checkpoints.
+    """The main table, with a column for each system, so that it fits a phone."""
+    # The best BLEU, even if checkpoints were ranked by another metric.
     bests = [max(history.valid, key=lambda record: record["bleu"], default=None) for history in histories]
     speeds = [[y for _, y in _points(history.train, "tokens_per_second")] for history in histories]
     rows = [
@@ -155,7 +155,7 @@ def _scores(histories: Sequence[History], comparison: Comparison) -> str:
     for scores in zip(*comparison.measured, strict=True):
         rows.append([scores[0].metric, *(f"{m.score.value:.2f}" for m in scores)])
     forced = [system.forced.units() if system.forced else {} for system in comparison.systems]
-    for unit in dict.fromkeys(unit for units in forced for unit in units):  # a set without an order
+    for unit in dict.fromkeys(unit for units in forced for unit in units):  # an ordered set
         rows.append([unit, *(f"{units[unit]:.4f}" if unit in units else "-" for units in forced)])
     meaning = [[m.metric, m.on, m.score.signature] for m in comparison.measured[0]]
     text = "Higher is better, except for TER and cross-entropy. Cross-entropy includes end-of-sentence marks."
@@ -167,7 +167,7 @@ def _scores(histories: Sequence[History], comparison: Comparison) -> str:
 
 
 def training_charts(histories: Sequence[History]) -> str:
-    """Charts of the training logs with a line for each run, and of checkpoints on the test set."""
+    """Charts of the training logs, with a line for each run, and of checkpoints on the test set."""
     loss, by_words, bleu, rates, speeds, errors, both, test = [], [], [], [], [], [], [], []
     for colour, history in enumerate(histories):
         name, train, valid = history.name, history.train, history.valid
@@ -175,7 +175,7 @@ def training_charts(histories: Sequence[History]) -> str:
         train_errors = _points(valid, "train_token_error_rate", 100)
         loss.append(Series(f"{name}, train", _points(train, "loss"), colour, dashed=True))
         loss.append(Series(f"{name}, dev", _points(valid, "cross_entropy"), colour))
-        # Another colour, because these points may lie on the line of the development set.
+        # Another colour, because these points may be on the line of the development set.
         loss.append(Series(f"{name}, test", _points(history.test, "cross_entropy"), colour + len(histories)))
         by_words.append(Series(name, _against(_points(train, "tokens"), _points(valid, "cross_entropy")), colour))
         bleu.append(Series(name, _points(valid, "bleu"), colour))
@@ -235,7 +235,7 @@ def _contrast(histories: Sequence[History]) -> str:
 
 
 def _lengths(names: Sequence[str], comparison: Comparison) -> str:
-    """Scores by the length of the source, as charts and as tables."""
+    """Scores by source length, as charts and tables."""
     metric, charts, tables = comparison.subset_metric, "", ""
     for title, x_label, parts in (
         (f"{metric} by length", "words of the source", comparison.bins),

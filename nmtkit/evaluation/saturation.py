@@ -1,4 +1,4 @@
-"""Saturation of additive attention: the share of its tanh units that are so close to -1 or 1 that gradients vanish.
+"""Saturation of additive attention: the share of tanh units so close to -1 or 1 that gradients vanish.
 
 Keys with a standard deviation far above 1 saturate v . tanh(query + key) (Bahdanau et al. 2015, A.1.2).
 """
@@ -37,7 +37,7 @@ def saturation(model: Seq2Seq, batch: Batch) -> list[Saturation]:
     try:
         memory, state = model.begin(batch.src, batch.mask)
         words = model.embedding["tgt"](previous_words(batch.tgt))
-        # The decoder's own ``unroll`` may not call ``additive``; this one calls ``step``, which does.
+        # The ``unroll`` of the decoder may not call ``additive``; this one calls ``step``, which does.
         Decoder.unroll(model.decoder, memory, state, words)
     finally:
         for module in attending.values():
@@ -46,7 +46,7 @@ def saturation(model: Seq2Seq, batch: Batch) -> list[Saturation]:
 
 
 class _Count:
-    """``additive`` that counts saturated units; real: (B, T), False for padding."""
+    """``additive`` that counts saturated units; real (B, T): False at padding."""
 
     def __init__(self, real: Tensor) -> None:
         self.steps = iter(real.t())

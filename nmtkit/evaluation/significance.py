@@ -23,7 +23,7 @@ ROUNDING = 1e-9  # scores that differ by less are equal
 
 
 class Tested(NamedTuple):
-    """The result of a paired test for one system."""
+    """The result of a paired significance test for one system."""
 
     score: float
     mean: float | None  # over the bootstrap samples
@@ -36,14 +36,14 @@ def paired_test(
 ) -> tuple[str, list[Tested]]:
     """Test every system against the first; also returns the signature, with the number of samples or trials.
 
-    Both tests are two-sided, and a draw whose difference equals the observed one counts towards p: systems with the
-    same score on every draw have p = 1, even if their translations differ. The bootstrap p-value is the share of
+    Both tests are two-sided, and samples whose difference equals the observed one count towards p: systems with the
+    same score on every sample have p = 1, even if their translations differ. The bootstrap p-value is the share of
     samples whose difference deviates from the observed difference by at least that difference. (sacreBLEU 2 centres
     absolute differences and counts only larger ones; its p is about half as large.)
     """
     check_choice("paired", test, Test)
     measure = metric_named(metric)
-    # Sums of counts are exact in float64, so that equal systems are equal on every draw.
+    # Sums of counts are exact in float64, so that equal systems are equal on every sample.
     sentences = [np.array(measure._extract_corpus_statistics(hyps, refs), np.float64) for hyps in systems]  # (L, Q)
     values = [_value(measure, system.sum(0)) for system in sentences]
     signature = measure.get_signature()
@@ -55,7 +55,7 @@ def paired_test(
     samples = [_bootstrap(measure, system) for system in sentences]
     tested = []
     for number, (value, sample) in enumerate(zip(values, samples, strict=True)):
-        # Centred on the observed difference, the samples are those of equally good systems.
+        # Centred on the observed difference, the samples follow the null hypothesis.
         difference = value - values[0]
         p = _p_value(sample - samples[0] - difference, difference) if number else None
         tested.append(Tested(value, float(sample.mean()), _interval(sample), p))
@@ -63,14 +63,14 @@ def paired_test(
 
 
 def _value(metric: Metric, sums: Floats) -> float:
-    """The score for sums of statistics (Q,)."""
+    """The score given sums of statistics (Q,)."""
     return float(metric._compute_score_from_stats(sums.tolist()).score)
 
 
 def _bootstrap(metric: Metric, sentences: Floats) -> Floats:
     """The scores (D,) on samples of the test set with replacement, given the statistics (L, Q) of its sentences.
 
-    The samples depend on the size of the test set only, so that they are the same for every system.
+    The samples depend only on the size of the test set, so they are the same for every system.
     """
     size = len(sentences)
     drawn = np.random.default_rng(SEED).choice(size, size=(DRAWS["bs"], size), replace=True)
@@ -78,7 +78,7 @@ def _bootstrap(metric: Metric, sentences: Floats) -> Floats:
 
 
 def _randomisation(metric: Metric, first: Floats, second: Floats) -> float:
-    """The p-value of trials that exchange translations of two systems at random, given their statistics (L, Q)."""
+    """The p-value from trials that randomly exchange translations of two systems, given their statistics (L, Q)."""
     exchanged = np.random.default_rng(SEED).integers(2, size=(DRAWS["ar"], len(first)), dtype=bool)
     both, change = first.sum(0) + second.sum(0), second - first
     # (D, Q) of the first system; the second system has the rest of ``both``.
@@ -88,7 +88,7 @@ def _randomisation(metric: Metric, first: Floats, second: Floats) -> float:
 
 
 def _p_value(differences: Floats, observed: float) -> float:
-    """The share of differences at least as far from zero as the observed one, which is counted, so that p > 0."""
+    """The share of differences at least as far from zero as the observed one, which counts, so that p > 0."""
     as_large = int((np.abs(differences) >= abs(observed) - ROUNDING).sum())
     return (as_large + 1) / (len(differences) + 1)
 

@@ -1,10 +1,10 @@
-"""Subsets of a test set on which papers compare systems: by length of the source, and without unknown words."""
+"""Subsets of a test set on which papers compare systems: by source length, and without unknown words."""
 
 import itertools
 from collections.abc import Container, Sequence
 from typing import NamedTuple
 
-BINS = (10, 20, 30, 40, 50, 60, 70)  # maximum length of each bin but the last
+BINS = (10, 20, 30, 40, 50, 60, 70)  # maximum length of each bin except the last
 LIMITS = (0, 10, 20, 30, 40, 50, 60)  # sources of the nested sets are longer than these
 
 

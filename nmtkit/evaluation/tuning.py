@@ -1,6 +1,6 @@
-"""Tuning of length and coverage penalties on a development set: its n-best lists are re-ranked with every setting.
+"""Tuning of length and coverage penalties on a development set, by re-ranking its n-best lists with every setting.
 
-The n-best lists were found with the model's own penalties, so a larger beam leaves more to choose from.
+The n-best lists were found with the model's own penalties, so larger beams offer more choice.
 """
 
 from collections.abc import Sequence
@@ -18,8 +18,8 @@ class Candidate(NamedTuple):
 
     text: str
     log_prob: float
-    length: int  # target words, the end mark included
-    coverage: float  # is multiplied by the coverage penalty; at most 0
+    length: int  # target words, EOS included
+    coverage: float  # to be multiplied by the coverage penalty; at most 0
 
 
 def grid(search: Search, alphas: Sequence[float], betas: Sequence[float]) -> list[Search]:
@@ -33,7 +33,7 @@ def grid(search: Search, alphas: Sequence[float], betas: Sequence[float]) -> lis
 
 
 def best(candidates: Sequence[Candidate], search: Search) -> int:
-    """The index of the candidate that search ranks first; the first one of a tie."""
+    """The index of the candidate that search ranks first; on a tie, the first."""
     scores = [search.score(c.log_prob, c.length) + search.coverage_penalty * c.coverage for c in candidates]
     return int(np.argmax(scores))
 
@@ -44,7 +44,7 @@ def tune(
     """The score, by a metric of plain text, of the candidates that each setting ranks first."""
     measure = metric_named(metric)
     # Computed once for all settings.
-    statistics = []  # of each sentence, (candidates, Q)
+    statistics = []  # for each sentence, (candidates, Q)
     for candidates, *lines in zip(n_best, *refs, strict=True):
         texts = [candidate.text for candidate in candidates]
         repeated = [[line] * len(texts) for line in lines]
