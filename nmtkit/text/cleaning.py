@@ -1,4 +1,4 @@
-"""Tokenising and cleaning of training text, shard by shard, and statistics of the pairs left out."""
+"""Tokenisation and cleaning of training text, shard by shard, and statistics of the pairs left out."""
 
 import json
 import logging
@@ -32,10 +32,10 @@ log = logging.getLogger(__name__)
 def clean_shards(work: Work, part: tuple[int, int], pool: Workers) -> None:
     """Clean part i of n of the training text (every n-th shard), except shards that are done.
 
-    Writes the tokens of each shard's remaining pairs, then the lines and rules of the others.
+    Writes the tokens of the remaining pairs of each shard, and the line numbers and rules of the others.
     """
     i, n = part
-    # Every n-th, so that all parts have the same mixture of corpora.
+    # Every n-th shard, so that all parts have the same mixture of corpora.
     todo = [shard for shard in work.shards[i - 1 :: n] if not work.is_clean(shard)]
     if not todo:
         return
@@ -62,8 +62,8 @@ def clean_shards(work: Work, part: tuple[int, int], pool: Workers) -> None:
 
 
 def _paired_chunks(files: Files, shards: Sequence[Shard]) -> Iterator[tuple[Chunk, Chunk]]:
-    """The raw lines of some shards in order; no chunk crosses the end of a shard."""
-    src, tgt = raw_lines(files.src), raw_lines(files.tgt)  # from the start: compressed files have no seek
+    """The raw lines of these shards in order; no chunk crosses the end of a shard."""
+    src, tgt = raw_lines(files.src), raw_lines(files.tgt)  # from the start, because compressed files cannot seek
     line = 1
     for shard in shards:
         for side in (src, tgt):
@@ -79,8 +79,8 @@ def _clean(
 ) -> tuple[int, tuple[bytes, bytes, bytes], list[tuple[int, str]]]:
     """Tokenise the pairs of a chunk and apply every rule for single pairs.
 
-    Returns the number of pairs; of the remaining ones the tokens of both sides and, if duplicates are dropped, 8-byte
-    hashes; and line number and rule of the others.
+    Returns the number of pairs; the tokens of both sides of the remaining pairs and, if duplicates are dropped, their
+    8-byte hashes; and the line number and rule of each of the others.
     """
     src_kept, tgt_kept, lost = [], [], []
     known = _heldout_hashes(heldout) if "overlap" in prep.cleaning.drop else frozenset[bytes]()
@@ -92,7 +92,7 @@ def _clean(
         else:
             src_kept.append(src)
             tgt_kept.append(tgt)
-    # Of the remaining pairs only: a pair that is left out makes no other a duplicate.
+    # Only the remaining pairs are hashed, because duplicates of a pair that is left out are not duplicates.
     hashes = map(pair_hash, src_kept, tgt_kept) if "duplicate" in prep.cleaning.drop else ()
     return len(chunk[0].lines), (join_lines(src_kept), join_lines(tgt_kept), b"".join(hashes)), lost
 
@@ -113,14 +113,17 @@ def _hash(prep: Prep, files: Files, chunk: tuple[Chunk, Chunk]) -> bytes:
 
 
 def _tokenized(prep: Prep, src: str, tgt: str) -> tuple[list[str], list[str]]:
-    """The words of a pair, placeholders masked if that is set."""
+    """The words of a pair, with placeholders masked if set."""
     if prep.mask:
         src, tgt = masked(src, tgt)
     return _tokenizer(prep.src).tokenize(src), _tokenizer(prep.tgt).tokenize(tgt)
 
 
 def report_lost(work: Work) -> dict[str, dict[str, Any]]:
-    """Count and first line numbers per rule; warns if many pairs are left out. Raises UserError if all are."""
+    """The number of pairs and the first line numbers for each rule. Warns if many pairs are left out.
+
+    Raises UserError if all are.
+    """
     account: dict[str, dict[str, Any]] = {rule: {"count": 0, "lines": []} for rule in rules_of(work.prep.cleaning)}
     for shard in work.shards:
         for line, rule in work.lost(shard):
@@ -141,7 +144,7 @@ def report_lost(work: Work) -> dict[str, dict[str, Any]]:
 
 
 def write_rejected(work: Work, path: Path) -> None:
-    """Write line number, rule and both raw sides of every pair left out, separated by tabs."""
+    """Write line number, rule and both raw sides of every pair left out, tab-separated."""
     pairs = enumerate(zip(*map(read_lines, work.raw["train"]), strict=True), 1)
     with progress(f"writing {path}"), atomic_write(path) as file:
         for number, rule in chain.from_iterable(map(work.lost, work.shards)):
@@ -149,6 +152,6 @@ def write_rejected(work: Work, path: Path) -> None:
             file.write("\t".join([str(number), rule, *(text.replace("\t", " ") for text in texts)]) + "\n")
 
 
-# Cached per process; the path determines the content, because a work folder is named after its settings.
+# Cached per process; the path determines the content, because the work folder is named after its settings.
 _tokenizer = lru_cache(maxsize=2)(TextPipeline)
 _heldout_hashes = lru_cache(maxsize=1)(load_hashes)

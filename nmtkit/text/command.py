@@ -1,4 +1,4 @@
-"""A user's program that segments lines before tokenisation, for example for Chinese or Turkish."""
+"""A program of the user that segments lines before tokenisation, for example for Chinese or Turkish."""
 
 import os
 import select
@@ -13,7 +13,7 @@ _PAUSE = 0.2  # seconds to wait for unexpected output
 
 
 class Command:
-    """A program that answers each input line with one line at once; it is started with the first line."""
+    """A program that answers each input line immediately with one line; it is started at the first line."""
 
     def __init__(self, command: str) -> None:
         self._command = command
@@ -27,7 +27,7 @@ class Command:
         assert process.stdout is not None
         self._check_silence(process, 0.0)
         rest, answer = memoryview(line.encode() + b"\n"), bytearray()
-        # Reads while it writes: a program may answer a long line before its end. readline would have no timeout.
+        # Reads while writing, because a program may answer before the end of a long line. readline has no timeout.
         while rest or not answer.endswith(b"\n"):
             readable, writable, _ = select.select([process.stdout], [process.stdin] if rest else [], [], _SECONDS)
             if not readable and not writable:
@@ -37,7 +37,7 @@ class Command:
                 )
             if writable:
                 try:
-                    # PIPE_BUF bytes never block.
+                    # Writing PIPE_BUF bytes never blocks.
                     rest = rest[os.write(process.stdin.fileno(), rest[: select.PIPE_BUF]) :]
                 except BrokenPipeError:
                     raise self._ended(process) from None
@@ -59,7 +59,7 @@ class Command:
         """Raise UserError if the program writes anything within ``seconds``."""
         assert process.stdout is not None
         readable, _, _ = select.select([process.stdout], [], [], seconds)
-        # End of file is an error only at the next line.
+        # End of file is an error only if there is another line.
         if readable and os.read(process.stdout.fileno(), 1 << 16):
             raise self._too_many_lines()
 

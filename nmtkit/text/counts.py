@@ -20,7 +20,7 @@ def write_run(path: Path, counts: Mapping[str, int]) -> None:
 
 
 def merged(runs: Sequence[Path]) -> Iterator[tuple[str, int]]:
-    """Every word of the runs once, sorted, with its total count."""
+    """The words of all runs, sorted, with their total counts."""
     if len(runs) <= _AT_ONCE:
         for word, entries in groupby(heapq.merge(*map(_read, runs)), key=itemgetter(0)):
             yield word, sum(count for _, count in entries)
@@ -41,7 +41,7 @@ def _write(run: Path, entries: Iterable[tuple[str, int]]) -> None:
 
 
 def _read(run: Path) -> Iterator[tuple[str, int]]:
-    """The words of a run with their counts, read line by line."""
+    """The words of a run and their counts, read line by line."""
     # newline="\n": words may contain other line separators of Unicode.
     with open(run, encoding="utf-8", newline="\n") as file:
         for line in file:

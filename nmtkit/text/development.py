@@ -17,7 +17,7 @@ def sample_dev(raw: Mapping[str, Files], lines: int, size: int, seed: int, prep:
     """Sample ``size`` of the ``lines`` training pairs of ``raw`` and write them, in corpus order, to the files ``dev``.
 
     They are distinct, pass the cleaning rules and are not in the test set. The rule "overlap", which ``prep`` must
-    have, removes them and their duplicates from training. Raises UserError if there are too few.
+    have, removes them and their duplicates from the training text. Raises UserError if there are too few.
     """
     if 2 * size > lines:
         raise UserError(f"`dev_size` {size}: more than half of the {lines} pairs of the training text; use fewer")

@@ -1,4 +1,4 @@
-"""manifest.json: the files of a data folder with checksums, what they were made from, and the pairs left out."""
+"""manifest.json: the files of a data folder with checksums, their sources, and the pairs left out."""
 
 import hashlib
 import json
@@ -34,7 +34,7 @@ def is_data_file(name: str) -> bool:
 
 @dataclass(frozen=True)
 class PrepReport:
-    """The result of ``prepare``; ``str`` formats it for people."""
+    """The result of ``prepare``; ``str`` gives the printed report."""
 
     folder: Path
     prep: Prep
@@ -72,7 +72,7 @@ class PrepReport:
 
 
 def line_numbers(rule: Mapping[str, Any]) -> str:
-    """The first lines that a rule left out, from its entry in the manifest: "lines 3, 14, 15, 92, 65, ..."."""
+    """The first line numbers left out by a rule, from its entry in the manifest: "lines 3, 14, 15, 92, 65, ..."."""
     shown = rule["lines"][:5]
     more = ", ..." if rule["count"] > len(shown) else ""
     return f"{'lines' if rule['count'] > 1 else 'line'} {', '.join(map(str, shown))}{more}"
@@ -87,7 +87,7 @@ def versions(prep: Prep) -> dict[str, str]:
 
 
 def describe_file(path: Path) -> dict[str, Any]:
-    """The manifest's entry for a file: lines, tokens and SHA-256."""
+    """The entry of a file in the manifest: lines, tokens and SHA-256."""
     lines = tokens = 0
     digest = hashlib.sha256()
     for line in raw_lines(path):
@@ -114,11 +114,11 @@ def verify(folder: Path) -> str:
 
 
 def read_manifest(folder: Path) -> dict[str, dict[str, Any]]:
-    """The manifest's entries of files, by name. Raises UserError if there is no valid manifest."""
+    """The entries of all files in the manifest, by name. Raises UserError if there is no valid manifest."""
     check_regular(folder)
     path, remedy = folder / "manifest.json", "make the folder with nmtkit prep"
     files = read_json(path, remedy).get("files")
-    # Only the keys that are used; later versions may write more.
+    # Checks only the keys that are used, because later versions may write more.
     if not isinstance(files, dict) or not all(
         isinstance(entry, dict) and isinstance(entry.get("lines"), int) and isinstance(entry.get("sha256"), str)
         for entry in files.values()

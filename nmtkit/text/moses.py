@@ -18,15 +18,15 @@ def has_moses_rules(language: str) -> bool:
 
 
 def normalizations(language: str) -> list[tuple[re.Pattern[str], str]]:
-    """sacremoses' substitutions, compiled; two are rewritten to take linear time."""
-    # The first one replaces single spaces by themselves; the second is quadratic in a run of full stops.
+    """The substitutions of sacremoses, compiled; two are rewritten to take linear time."""
+    # The first replaces single spaces with themselves; the second is quadratic in the length of a run of full stops.
     faster = {" +": "  +", r'(\.+)"(\s*[^<])': r'(?:(?<!\.)|(?<=[^.]\.))(\.+)"(\s*[^<])'}
     rules = MosesPunctNormalizer(language).substitutions
     return [(re.compile(faster.get(pattern, pattern)), replacement) for pattern, replacement in rules]
 
 
 def make_tokenizer(language: str) -> Any:
-    """sacremoses' tokenizer, but its sets of 50,000 letters are built once, not at every full stop."""
+    """The tokenizer of sacremoses, whose sets of 50,000 letters are built once instead of at every full stop."""
     tokenizer = MosesTokenizer(language)
     letters = frozenset(tokenizer.IsAlpha)
     tokenizer.islower = frozenset(tokenizer.IsLower).issuperset

@@ -36,7 +36,7 @@ _PLACE = "THISISPROTECTED"  # placeholder for protected text, the same as in Mos
 
 
 class TextPipeline:
-    """Raw lines to tokens and back, by the settings of prep.yaml. ``load`` it from a data or model folder."""
+    """Raw lines to tokens and back, with the settings of prep.yaml. ``load`` reads it from a data or model folder."""
 
     def __init__(
         self, side: Side, truecaser: Truecaser | None = None, segmenter: Segmenter | SentencePieces | None = None
@@ -93,7 +93,7 @@ class TextPipeline:
             line = CONTROL.sub("", _LINE_BREAKS.sub(" ", line)).replace("\ufeff", "")
         line = in_form(self.side, line)
         if self._normalizations:
-            line += "\n"  # some rules match it
+            line += "\n"  # matched by some rules
             for pattern, replacement in self._normalizations:
                 line = pattern.sub(replacement, line)
             line = line.removesuffix("\n")
@@ -104,13 +104,13 @@ class TextPipeline:
         return reversible.tokenize(line) if self.side.tokenizer == "reversible" else line.split()
 
     def _moses(self, tokenizer: Any, line: str) -> list[str]:
-        """Words by Moses' rules, except protected text."""
+        """Words tokenised by Moses' rules, except protected text."""
         kept = []
         # A line that contains the placeholder has no protected text.
         if self._protected and _PLACE not in line:
             end = 0
             parts = []
-            # Of overlapping matches the first wins; empty ones (\d*) are skipped.
+            # The first of overlapping matches wins; empty ones (\d*) are skipped.
             for match in sorted((m for p in self._protected for m in p.finditer(line) if m[0]), key=Match.start):
                 if match.start() >= end:
                     parts.append(line[end : match.start()])
@@ -163,7 +163,7 @@ def letters(token: str) -> str:
 
 
 def copy_prep(source: Path, target: Path) -> None:
-    """Copy prep.yaml and the learnt models (BPE, SentencePiece, truecasing) of one folder to another."""
+    """Copy prep.yaml and the learned models (BPE, SentencePiece, truecasing) of one folder to another."""
     for path in TextFiles(source).prepared():
         if path.is_file():
             copy_file(path, target / path.name)

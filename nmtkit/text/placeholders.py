@@ -1,4 +1,4 @@
-"""Placeholders of program strings, URLs and other text to be copied, and their masks in training text."""
+"""Placeholders in program strings, URLs and other text to be copied, and their masks in training text."""
 
 import re
 from collections import Counter, defaultdict
@@ -15,7 +15,7 @@ _PATTERNS = (
     r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+",
 )
 PLACEHOLDERS = re.compile("|".join(_PATTERNS))
-# Letters without case: every tokenizer, lower-casing and truecasing leave them as they are.
+# Letters without case, which no tokenizer, lower-casing or truecasing changes.
 MASKS = tuple(f"ǁ{number}ǁ" for number in range(1, 10))
 MASK = re.compile("ǁ[1-9]ǁ")
 # Outside words; adjacent placeholders are one.

@@ -28,7 +28,7 @@ class Files(NamedTuple):
 
 
 class Content(NamedTuple):
-    """What prep reads from a raw text file before it prepares it."""
+    """The facts about a raw text file that prep reads first."""
 
     lines: int
     sha256: str
@@ -37,7 +37,7 @@ class Content(NamedTuple):
 
 
 def read_all(raw: Mapping[str, Files], references: Sequence[Path], pool: Workers) -> dict[str, list[Content]]:
-    """The contents of both sides of each split; dev is followed by its further references.
+    """The contents of both sides of each split; those of dev are followed by its further references.
 
     Raises UserError for a line that is not UTF-8, for sides of different lengths, and for a file that is both sides.
     """
@@ -87,7 +87,7 @@ def has_words(files: Files) -> bool:
 
 
 def read(path: Path) -> Content:
-    """The content of a raw text file; raises UserError for a line that is not UTF-8."""
+    """The content of a raw text file. Raises UserError for a line that is not UTF-8."""
     lines = nfc = nfd = 0
     digest = hashlib.sha256()
     for lines, line in enumerate(raw_lines(path), 1):
@@ -104,8 +104,8 @@ def find_raw(
     """The raw files of each split in a folder, and the source and target language.
 
     Names are {train,dev,test}.LANGUAGE, or {train,dev,test}.SRC-TGT.tsv with the sides in the first two columns, also
-    with .gz or .zst. A language may be None if the folder has only two. sampled: dev is sampled from train, so do not
-    warn if it is missing. Raises UserError if files are missing or the languages are ambiguous.
+    with .gz or .zst. A language may be None if the folder has only two. sampled: dev is sampled from train, so there is
+    no warning if it is missing. Raises UserError if files are missing or the languages are ambiguous.
     """
     if not folder.is_dir():
         raise UserError(f"{folder}/: no such folder; put train.en, train.fr, ... there, or name two files as `train`")
@@ -141,7 +141,7 @@ _LANGUAGE = r"[A-Za-z]{2,3}(?:[-_][A-Za-z0-9]+)*"
 _RAW_NAME = re.compile(rf"(train|dev|test)\.({_LANGUAGE})(?:\.gz|\.zst)?")
 _BESIDE_HYPHEN = r"[A-Za-z]{2,3}(?:_[A-Za-z0-9]+)*"  # pt_BR
 _RAW_TSV = re.compile(rf"(train|dev|test)\.({_BESIDE_HYPHEN})-({_BESIDE_HYPHEN})\.tsv(?:\.gz|\.zst)?")
-# In en-pt-BR, upper case distinguishes the region from a language.
+# In en-pt-BR, upper case tells the region from a language.
 _WITH_REGION = r"[a-z]{2,3}(?:[-_][A-Z0-9][A-Za-z0-9]*)*"
 _RAW_TSV_REGION = re.compile(rf"(train|dev|test)\.({_WITH_REGION})-({_WITH_REGION})\.tsv(?:\.gz|\.zst)?")
 

@@ -1,7 +1,7 @@
 """Reversible tokenisation: words and punctuation marks as tokens that detokenise exactly, in every language.
 
-The joiner U+FFED marks the side on which a token had no space, as in the OpenNMT Tokenizer: ``Hello, world!`` becomes
-``Hello ￭, world ￭!``. Punctuation has the joiner, so that a word is the same token everywhere. Some characters between
+The joiner U+FFED marks the side of a token without a space, as in the OpenNMT Tokenizer: ``Hello, world!`` becomes
+``Hello ￭, world ￭!``. Joiners are on punctuation, so that a word is the same token everywhere. Some characters between
 two letters stay in the word (``don't``, ``k+naya``, ``3.5``): in many languages the apostrophe, the saltillo or ``+``
 is a letter.
 """
@@ -20,7 +20,7 @@ _CHARACTERS = (
     r"\U00020000-\U0003ffff"
 )
 _LETTER = rf"[[\p{{L}}\p{{M}}\p{{N}}\p{{Cf}}_]--[{_CHARACTERS}]]"
-_INSIDE = "['’‘´`·.,:+&/@#*^~=‐‑-]"  # part of the word if between two letters
+_INSIDE = "['’‘´`·.,:+&/@#*^~=‐‑-]"  # part of the word between two letters
 _WORD = rf"(?:[{_CHARACTERS}]\p{{M}}*|{_LETTER}+(?:{_INSIDE}{_LETTER}+)*)"
 # A token: a word, a single @ (because @@ is BPE's mark) or a run of one punctuation mark.
 _TOKEN = regex.compile(rf"(?P<word>{_WORD})|@|(?P<mark>.)(?P=mark)*", regex.VERSION1 | regex.DOTALL)
@@ -39,9 +39,9 @@ def tokenize(line: str) -> list[str]:
 
 
 def _marked(parts: list[tuple[str, bool]]) -> list[str]:
-    """The tokens, with joiners, of a text without spaces; each of its ``parts`` says whether it is a word."""
+    """The tokens, with joiners, of a text without spaces; ``parts``: each with True if it is a word."""
     tokens = [text for text, _ in parts]
-    before_word = True  # punctuation before the first word joins to the right
+    before_word = True  # punctuation before the first word has its joiner on the right
     for i, ((_, word), (_, next_word)) in enumerate(pairwise(parts)):
         before_word &= not word
         if before_word or (next_word and not word):

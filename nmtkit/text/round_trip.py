@@ -11,7 +11,7 @@ from nmtkit.text.settings import in_form
 
 SAMPLE = 1_000  # lines
 _BEFORE, _AFTER = 30, 30  # characters shown around a difference
-_READ = 100_000  # the sample is spread over these first lines of a text
+_READ = 100_000  # lines at the beginning of a text over which the sample is spread
 ENOUGH = 0.99  # warn if fewer lines are unchanged
 
 
@@ -21,7 +21,7 @@ class RoundTrip(NamedTuple):
     lines: int
     same: int
     line: str | None  # the first changed line
-    becomes: str | None  # its detokenised form
+    becomes: str | None  # the same, detokenised
 
 
 def sample(path: Path, lines: int) -> Iterable[str]:
@@ -33,7 +33,7 @@ def sample(path: Path, lines: int) -> Iterable[str]:
 
 
 def round_trip(pipeline: TextPipeline, lines: Iterable[str]) -> RoundTrip:
-    """Tokenise and detokenise lines; they are compared in the side's normal form, and in lower case if it has that."""
+    """Tokenise and detokenise lines, and compare them in the normal form of the side, lower-cased if the side is."""
     total = same = 0
     first: tuple[str, str] | tuple[None, None] = None, None
     for line in lines:

@@ -24,12 +24,12 @@ class SentencePieces:
 
     def __init__(self, model: bytes) -> None:
         self._processor = package().SentencePieceProcessor()
-        self._processor.LoadFromSerializedProto(model)  # refuses an empty model, unlike the constructor
+        self._processor.LoadFromSerializedProto(model)  # unlike the constructor, it refuses an empty model
         self._split = lru_cache(_CACHED_WORDS)(self._segmented)
 
     @classmethod
     def load(cls, path: Path) -> "SentencePieces":
-        """The model of a file of the package sentencepiece. Raises UserError for any other file."""
+        """The model in a file of the sentencepiece package. Raises UserError for any other file."""
         try:
             return cls(path.read_bytes())
         except OSError as error:
@@ -39,12 +39,12 @@ class SentencePieces:
 
     @property
     def size(self) -> int:
-        """The number of pieces, three special symbols included."""
+        """The number of pieces, including three special symbols."""
         return int(self._processor.get_piece_size())
 
     @property
     def pieces(self) -> list[str]:
-        """All pieces by their index."""
+        """All pieces by index."""
         return [str(self._processor.id_to_piece(index)) for index in range(self.size)]
 
     def apply(self, words: Iterable[str]) -> list[str]:
@@ -57,7 +57,7 @@ class SentencePieces:
 
     @staticmethod
     def join(pieces: Iterable[str]) -> list[str]:
-        """Words from subwords; a ``MARK`` that stands alone begins a word."""
+        """Words from subwords; a ``MARK`` alone begins a word."""
         words: list[str] = []
         for piece, number in zip(pieces := list(pieces), SentencePieces.numbers(pieces), strict=True):
             if number == len(words):
@@ -83,10 +83,10 @@ def plain(word: str) -> str:
 
 
 def learn_sentencepieces(counts: Counter[str], size: int, languages: Iterable[str], whole: Sequence[str] = ()) -> bytes:
-    """A unigram model of at most ``size`` pieces, learnt deterministically from word counts.
+    """A unigram model of at most ``size`` pieces, learned deterministically from word counts.
 
-    whole: texts that are always a piece. A small text gives fewer pieces. Raises UserError if ``size`` is below its
-    number of characters.
+    whole: strings that are always one piece. A small text yields fewer pieces. Raises UserError if ``size`` is less
+    than the number of characters.
     """
     trainer = package().SentencePieceTrainer
     ordered = sorted(((plain(word), n) for word, n in counts.items()), key=lambda item: (-item[1], item[0]))
@@ -100,7 +100,7 @@ def learn_sentencepieces(counts: Counter[str], size: int, languages: Iterable[st
             user_defined_symbols=list(whole),
         )  # fmt: skip
     except RuntimeError as error:
-        # Without its advice about an option that prep does not have.
+        # Without sentencepiece's advice on an option that prep does not have.
         reason = str(error).rpartition("] ")[2].partition(" Increase")[0].strip(" .")[:200] or "the text has no words"
         raise UserError(f"`sentencepiece` {size}: learning failed ({reason}); try another number") from None
     return model.getvalue()

@@ -12,7 +12,7 @@ from nmtkit.folders import TextFiles, check_regular
 
 Drop = Literal["identical", "script", "overlap", "duplicate"]
 # reversible: words and punctuation marks with joiners (reversible.py). moses: Moses' rules. characters: Moses' rules,
-# with every Chinese or Japanese character a word. none: words are separated by spaces already.
+# with every Chinese or Japanese character as a word. none: words are already separated by spaces.
 Tokenizer = Literal["reversible", "moses", "characters", "none"]
 MOSES: tuple[Tokenizer, ...] = ("moses", "characters")  # based on Moses' rules
 Segmentation = Literal["bpe", "sentencepiece", "words"]
@@ -20,7 +20,7 @@ Segmentation = Literal["bpe", "sentencepiece", "words"]
 
 @dataclass(frozen=True)
 class Side:
-    """How the text of one language is tokenised. Defaults are for old prep.yaml; nmtkit prep has its own."""
+    """The preprocessing of one side. Defaults are for old prep.yaml files; nmtkit prep has its own."""
 
     language: str  # as in ISO 639-1: en, de, zh
     form: Literal["NFC", "NFD"] | None = None  # Unicode's normal form that text is converted to
@@ -29,7 +29,7 @@ class Side:
     tokenizer: Tokenizer = "moses"
     aggressive_hyphens: bool = False  # "well-known" is "well @-@ known", as with Moses' -a
     protected: tuple[str, ...] = ()  # regular expressions whose matches are not tokenised, as with Moses' -protected
-    escape: bool = False  # &apos; etc., as Moses does without -no-escape
+    escape: bool = False  # to &apos; etc., as Moses does without -no-escape
     lowercase: bool = False
     truecase: bool = False
     segmentation: Segmentation = "bpe"
@@ -91,7 +91,7 @@ TWO_FILES = Development()
 
 
 def in_form(side: Side, text: str) -> str:
-    """A text in the normal form of a side."""
+    """A text in the Unicode normal form of a side."""
     return text if side.form is None else unicodedata.normalize(side.form, text)
 
 

@@ -15,11 +15,11 @@ _BEFORE_SENTENCE = frozenset("([\"'")  # skipped before its first word
 
 
 class Truecaser:
-    """Gives the first word of a sentence its usual case."""
+    """Changes the first word of a sentence to its most frequent case."""
 
     def __init__(self, best: dict[str, str], known: set[str]) -> None:
         self.best = best  # lower-cased word: its most frequent form
-        self.known = known  # every other form seen inside a sentence
+        self.known = known  # all other forms inside sentences
 
     @classmethod
     def load(cls, path: Path) -> "Truecaser":
@@ -42,7 +42,7 @@ class Truecaser:
 
 
 def sentence_starts(words: Sequence[str]) -> list[bool]:
-    """For each word, whether a sentence can start with it, as in Moses' truecase.perl."""
+    """For each word, whether it may begin a sentence, as in Moses' truecase.perl."""
     starts, first = [], True
     for word in words:
         starts.append(first)
