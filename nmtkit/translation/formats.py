@@ -1,6 +1,6 @@
 """Translations as text: columns, Moses' n-best lists, JSON lines; and attention weights as arrays.
 
-The functions for text take a line number, from 0, and a translation, and return a line without its end.
+The functions for text take a line number, from 0, and a translation, and return a line without \\n.
 """
 
 import contextlib
@@ -28,13 +28,13 @@ def columns(scores: str, number: int, translation: Translation) -> str:
 
 
 def moses(number: int, translation: Translation) -> str:
-    """Line ||| text ||| score [||| alignment], as Moses writes n-best lists."""
+    """Line ||| text ||| score [||| alignment], the format of Moses' n-best lists."""
     pairs = "" if translation.alignment is None else f" ||| {format_links(translation.alignment)}"
     return f"{number} ||| {translation.text} ||| {translation.score:.6f}{pairs}"
 
 
 def json_object(number: int, translation: Translation) -> str:
-    """Everything about a translation but its attention weights. JSON has no infinity, so an infinite score is null."""
+    """A translation without its attention weights. JSON has no infinity, so an infinite score is null."""
     values: dict[str, Any] = {
         "line": number,
         "text": translation.text,
@@ -55,7 +55,7 @@ def json_object(number: int, translation: Translation) -> str:
 
 
 def _finite(score: float) -> float | None:
-    """A score with six decimals, None for an infinite one."""
+    """A score with six decimals; None if it is infinite."""
     return round(score, 6) if math.isfinite(score) else None
 
 
@@ -63,8 +63,8 @@ def _finite(score: float) -> float | None:
 def attention_arrays(path: Path | None) -> Iterator[Callable[[int, Translation], None]]:
     """A function that adds a translation's attention weights (T + 1, S + 1) and tokens to an .npz file, if any.
 
-    It takes a line number, from 0, and a translation. A translation without weights (of a blank line) has zeros. Lines
-    are written one by one, and the file appears when it is complete.
+    It takes a line number, from 0, and a translation. A translation without weights (of a blank line) gets zeros. Lines
+    are written one by one, and the file is renamed to ``path`` when it is complete.
     """
     if path is None:
         yield lambda number, translation: None
@@ -74,13 +74,13 @@ def attention_arrays(path: Path | None) -> Iterator[Callable[[int, Translation],
 
         def keep(number: int, translation: Translation) -> None:
             source, target = [*translation.source, SPELLINGS[EOS]], [*translation.tokens, SPELLINGS[EOS]]
-            weights = translation.attention  # computed at each access
+            weights = translation.attention  # computed at every access
             arrays = {
                 "attention": np.zeros((len(target), len(source)), np.float32) if weights is None else weights,
                 "source": np.array(source, np.str_),
                 "target": np.array(target, np.str_),
             }
-            # numpy.savez would want the arrays of all lines at once.
+            # numpy.savez would need the arrays of all lines at once.
             for name, array in arrays.items():
                 with archive.open(f"{number}.{name}.npy", "w") as entry:
                     np.lib.format.write_array(entry, array, allow_pickle=False)

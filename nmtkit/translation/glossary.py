@@ -1,4 +1,4 @@
-"""Terminology: the glossary's terms in a line, their allowed translations, and those that a translation has."""
+"""Terminology: the glossary terms in a line, their allowed translations, and those used in a translation."""
 
 import re
 from collections import defaultdict
@@ -34,13 +34,13 @@ class Occurrence(NamedTuple):
 
     @property
     def term(self) -> Term:
-        """Its forms, one of which the translation must contain."""
+        """The forms of the term, one of which the translation must contain."""
         return [each.form for each in self.forms]
 
 
 @dataclass(frozen=True)
 class Glossary:
-    """Terms in the tokens of a model."""
+    """Terms in a model's tokens."""
 
     reader: TextPipeline
     writer: TextPipeline
@@ -49,9 +49,9 @@ class Glossary:
     tokenized: bool
 
     def found(self, tokens: list[str]) -> list[Occurrence]:
-        """The terms of a line, each once, left to right without overlap; of several that begin together, the longest.
+        """The terms of a line, each once, left to right without overlap; of terms with the same start, the longest.
 
-        The first word of a sentence may have a capital that the glossary lacks.
+        The first word of a sentence may have a capital that it lacks in the glossary.
         """
         words, numbers = self.reader.words(tokens), self.reader.word_numbers(tokens)
         found, place = dict[str, Occurrence](), 0
@@ -88,7 +88,7 @@ class Glossary:
 
     @cached_property
     def _beginning(self) -> dict[str, list[tuple[int, str]]]:
-        """By first word, the terms with their numbers of words, longest first."""
+        """The terms by first word, each with its number of words, longest first."""
         beginning = defaultdict[str, list[tuple[int, str]]](list)
         for source, words in self._words.items():
             if words:
@@ -96,7 +96,7 @@ class Glossary:
         return {first: sorted(terms, reverse=True) for first, terms in beginning.items()}
 
     def _encoded(self, text: str, pipeline: TextPipeline) -> list[str]:
-        """The words of a term as the pipeline makes them."""
+        """The words of a term, as tokenised by the pipeline."""
         return pipeline.words(text.split() if self.tokenized else pipeline.tokens(text))
 
     def _forms(self, source: str) -> list[Spelled]:
@@ -117,7 +117,7 @@ class Glossary:
 
 
 def edges_of(writer: TextPipeline, vocab: Vocabulary) -> Edges:
-    """Where words and sentences of the target begin and end."""
+    """The tokens with which words and sentences of the target begin and end."""
     words = list(enumerate(vocab.words))[vocab.symbols :]
     unfinished = (i for i, word in words if isinstance(writer.segmenter, Segmenter) and word.endswith("@@"))
     continuing = (i for i, word in words if isinstance(writer.segmenter, SentencePieces) and not word.startswith(MARK))
@@ -126,7 +126,7 @@ def edges_of(writer: TextPipeline, vocab: Vocabulary) -> Edges:
 
 
 def met(occurrences: Sequence[Occurrence], ids: Sequence[int], edges: Edges) -> Iterator[tuple[Met, int, list[str]]]:
-    """For each term: its form in the translation, the position and the tokens of that form (none if it is missing)."""
+    """For each term: its form in the translation, and the position and tokens of this form (none if it is missing)."""
     found = Automaton([occurrence.term for occurrence in occurrences], edges).places(ids)
     for number, occurrence in enumerate(occurrences):
         form, place = found.get(number, (None, 0))

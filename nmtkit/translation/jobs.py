@@ -1,8 +1,8 @@
-"""Windows of lines, translated by this process or by several.
+"""Translation of windows of lines by one or several processes.
 
 Each process has one thread, because several small products in parallel are faster than one product with several
-threads. This process is one of them. On Linux the others are forked and share the loaded models; elsewhere each loads
-the models, which takes seconds, so that a short text is translated by this process alone.
+threads. The main process is one of them. On Linux the others are forked and share the loaded models; elsewhere each
+loads the models, which takes seconds, so short texts are translated by the main process alone.
 """
 
 import itertools
@@ -31,7 +31,7 @@ from nmtkit.translation.stream import LARGEST_WINDOW
 from nmtkit.translation.translation import Translation
 from nmtkit.translation.translator import Translator
 
-SHARE, LEAST = 256, 64  # lines sent to a process at once: the maximum, and about the minimum that pays off
+SHARE, LEAST = 256, 64  # lines sent to a process at once: the maximum, and the approximate minimum
 
 # The serial fraction of search (Amdahl's law). Measured: RNNsearch and 500 lines of Multi30k, two cores of a
 # Xeon: 4.1 s with one thread, 2.45 s with two.
@@ -49,10 +49,10 @@ class Models(NamedTuple):
     weights: tuple[float, ...] | None
     precision: Precision
     lexicon: Path | None  # instead of the model's own
-    products: Products | None = None  # what the precision resolves to, once known
+    products: Products | None = None  # the resolved precision, once known
 
     def resolved(self) -> "Models":
-        """The same with the precision resolved, because processes that measured it themselves might disagree.
+        """The same with the precision resolved, because processes might measure different ones.
 
         Raises UserError for a device or a precision that cannot be used.
         """
@@ -61,7 +61,7 @@ class Models(NamedTuple):
 
 @dataclass(frozen=True)
 class Job:
-    """A task for windows of lines, sent to workers with each. They load the models once, or inherit them by fork."""
+    """A translation task, sent to workers with each window. They load the models once, or inherit them by fork."""
 
     models: Models
     request: Request
@@ -94,10 +94,10 @@ def processes_for(translator: Translator) -> int:
 def answers(
     job: Job, windows: Iterator[Window], jobs: int, ready: Callable[[], bool], start: float, *, copies: bool
 ) -> Iterator[list[list[Translation]]]:
-    """The translations of each window, by ``jobs`` processes once there is enough to do for them.
+    """The translations of each window, by ``jobs`` processes once there is enough work for them.
 
-    ready: whether the next line can be read without blocking; if not, all answers so far are yielded first. start:
-    seconds to start a process; processes are started when they save more than that.
+    ready: whether the next line can be read without blocking; if not, all pending translations are yielded first.
+    start: the seconds to start a process; processes are started when they save more than that.
     """
     seen = 0
     for window in windows:
@@ -122,14 +122,14 @@ def answers(
 
 
 def saved(seconds: float, jobs: int) -> float:
-    """How many of the ``seconds`` of one process with ``jobs`` threads are saved by as many processes."""
+    """How many of the ``seconds`` of one process with ``jobs`` threads are saved by ``jobs`` processes."""
     return seconds * (1 - 1 / (ALONE * jobs + 1 - ALONE))
 
 
 def shared(
     job: Job, windows: Iterator["Parts"], workers: Workers, ready: Callable[[], bool]
 ) -> Iterator[list[list[Translation]]]:
-    """The translations of each window, whose parts go to the next free process."""
+    """The translations of each window, whose parts are sent to the next idle process."""
     begun = deque[Parts]()
 
     def parts() -> Iterator[Window]:
@@ -146,10 +146,10 @@ def shared(
 
 
 class Parts:
-    """A window in parts for ``jobs`` processes, each of lines of similar length, the longest first; and their answers.
+    """A window in parts for ``jobs`` processes, with lines of similar length, longest first; and their translations.
 
-    In text order, a fifth of the batches of a part would be padding. All parts are about the same amount of work, and
-    their number is a multiple of ``jobs``. The amount of work is the number of characters plus one per line.
+    In text order, a fifth of a part's batches would be padding. All parts are about the same amount of work, and their
+    number is a multiple of ``jobs``. The amount of work is the number of characters plus one per line.
     """
 
     def __init__(self, window: Window, jobs: int) -> None:
@@ -169,7 +169,7 @@ class Parts:
         return self._take(self._todo.popleft())
 
     def rest(self) -> Window:
-        """All remaining lines, as one part."""
+        """The remaining lines as one part."""
         rest = list(itertools.chain.from_iterable(self._todo))
         self._todo.clear()
         return self._take(rest)
@@ -192,7 +192,7 @@ class Parts:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Limits this process to one thread while others run."""
+    """Limit this process to one thread while the others run."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

@@ -1,6 +1,6 @@
 """Loading model folders and ensembles as a Translator; writing an ensemble as one folder.
 
-Folders that are damaged or cannot be combined are reported here, before the first line is read.
+Folders that are damaged or cannot be combined are reported before the first line is read.
 """
 
 import itertools
@@ -58,7 +58,7 @@ def load(
 ) -> Translator:
     """The translator in a model folder, in an ensemble's folder, or in several models; see ``nmtkit.load``.
 
-    The folder of a checkpoint loads its model with these weights. products: what ``precision`` resolves to, if known.
+    A checkpoint folder loads its model with these weights. products: the resolved ``precision``, if known.
 
     Raises UserError for models that cannot be loaded or combined, and for a device or precision that cannot be used.
     """
@@ -71,12 +71,12 @@ def load(
         bundle = build(Bundle, load_yaml(first.bundle), str(first.bundle))
         paths = [first.members / name for name in bundle.members]
         combine, weights = combine or bundle.combine, weights or list(bundle.weights)
-    elif len(paths) == 1 and (combine or weights):  # they would have no effect
+    elif len(paths) == 1 and (combine or weights):  # these would have no effect
         raise UserError("`combine` and `weights` are for an ensemble; name several models")
-    # Only now is the number of members known if an ensemble's folder was named.
+    # The number of members of an ensemble folder is known only now.
     _check_combination(len(paths), combine, weights)
     products = products or usable(precision, chosen)
-    # Members with the same preprocessing and vocabulary share a source, so that a line is tokenised once for them.
+    # Members with the same preprocessing and vocabulary share a source, so that a line is tokenised only once.
     members, readers, reads = [], dict[tuple[bytes, ...], Source](), []
     # Checkpoints of one model share its text files.
     texts = [TextFiles(ModelFolder.at(path).path) for path in paths]
@@ -91,7 +91,7 @@ def load(
     models = [model for model, _ in members]
     searched = [model.for_search(products) for model in models]
     together = partial(_together, reads=reads, weights=weights or [1.0] * len(models), combine=combine or "prob")
-    # Members have the same target vocabulary and postprocessing, so the first one's text files serve all.
+    # Members have the same target vocabulary and postprocessing, so the text files of the first are used for all.
     text = texts[0]
     words = Path(lexicon) if lexicon is not None else text.lexicon if text.lexicon.is_file() else None
     return Translator(
@@ -130,9 +130,9 @@ def write_ensemble(folders: Sequence[Path], output: Path, combine: Combine, weig
     """
     if output.exists() and any(output.iterdir()):
         raise UserError(f"{output}: exists already; choose another `output` folder, or remove it")
-    # On the CPU: a check must not occupy a GPU.
-    load(folders, "cpu", combine, weights, "float32")  # makes all checks of translating
-    # Numbered, because runs in different places may have the same name.
+    # On the CPU, so that the check does not occupy a GPU.
+    load(folders, "cpu", combine, weights, "float32")  # makes all checks of translation
+    # Numbered, because runs in different folders may have the same name.
     names = [f"{i}-{real_path(folder).name}" for i, folder in enumerate(folders, 1)]
     with ModelFolder(output).replaced() as new:
         for folder, name in zip(folders, names, strict=True):
@@ -162,13 +162,13 @@ def check_target(first: Path, other: Path) -> None:
 
 
 def _reading(text: TextFiles) -> tuple[bytes, ...]:
-    """Everything that decides how a model reads its source, to compare two models."""
+    """Everything that determines how a model reads its source, to compare two models."""
     files = [*text.learnt("src"), text.vocabulary("src")]
     return (repr(load_prep(text.folder).src).encode(), *(path.read_bytes() if path.exists() else b"" for path in files))
 
 
 def choose_device(name: str) -> torch.device:
-    """The device of that name, initialised; auto is a GPU if there is one.
+    """The device of this name, initialised; auto: a GPU if there is one.
 
     Raises UserError if it cannot be used.
     """
@@ -176,7 +176,7 @@ def choose_device(name: str) -> torch.device:
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
-        # Any name that PyTorch knows.
+        # Any device that PyTorch supports.
         device = torch.device(name)
         # PyTorch reports some errors only when data is read back from the device.
         torch.zeros(1, device=device).item()

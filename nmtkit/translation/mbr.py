@@ -1,8 +1,8 @@
-"""Minimum Bayes risk decoding (Eikema and Aziz 2020): the hypothesis that agrees best with samples from the model.
+"""Minimum Bayes risk decoding (Eikema and Aziz 2020): the hypothesis with the highest utility against model samples.
 
-The utility is chrF2 of a sentence (Popović 2016), as sacrebleu computes it. It is computed once per hypothesis, against
-the mean n-gram counts of all samples (Vamvas and Sennrich 2024, reference aggregation). With 12 hypotheses and samples
-that takes 1.8 ms a line; sacrebleu with each pair takes 16 ms, and leads to the same chrF2 (15.4 for Bribri).
+The utility is sentence chrF2 (Popović 2016) as in sacrebleu, computed once per hypothesis against the mean n-gram
+counts of all samples (reference aggregation, Vamvas and Sennrich 2024). With 12 hypotheses and samples that takes
+1.8 ms per line; sacrebleu on each pair takes 16 ms, and results in the same chrF2 (15.4 for Bribri).
 """
 
 from collections import Counter
@@ -19,21 +19,21 @@ Counts: TypeAlias = Sequence[Mapping[str, float]]  # of the n-grams of each orde
 
 
 def ranked(hypotheses: Iterable[Translation], samples: Sequence[str]) -> list[Translation]:
-    """The hypotheses by descending utility, which becomes their score. Equal ones keep their order."""
+    """The hypotheses by descending utility, which becomes their score. Ties keep their order."""
     expected = mean_counts(samples)
     scored = [replace(each, score=chrf(mean_counts([each.text]), expected)) for each in hypotheses]
     return sorted(scored, key=lambda translation: -translation.score)
 
 
 def mean_counts(texts: Sequence[str]) -> Counts:
-    """How often each character n-gram occurs in a text on average; white space does not count."""
+    """The mean number of occurrences of each character n-gram in a text, without white space."""
     lines = ["".join(text.split()) for text in texts]
     totals = (Counter(line[i : i + n] for line in lines for i in range(len(line) - n + 1)) for n in ORDERS)
     return [{ngram: count / len(texts) for ngram, count in total.items()} for total in totals]
 
 
 def chrf(hypothesis: Counts, reference: Counts) -> float:
-    """chrF2, from 0 to 1, over the orders of which both have n-grams."""
+    """chrF2, from 0 to 1, over the orders for which both have n-grams."""
     precision, recall, orders = 0.0, 0.0, 0
     for ours, theirs in zip(hypothesis, reference, strict=True):
         if ours and theirs:

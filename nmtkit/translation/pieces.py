@@ -1,7 +1,7 @@
-"""Long lines in pieces: where to cut them, and how to combine the translations of the pieces.
+"""Splitting long lines into pieces, and combining the translations of the pieces.
 
-The cost of search is quadratic in the length of the source. In pieces it is linear, and the model sees sentences as
-long as those of its training text.
+The cost of search is quadratic in the source length. In pieces it is linear, and the model reads sentences of the
+lengths in its training data.
 """
 
 import heapq
@@ -26,7 +26,7 @@ _CLOSER = re.compile(f"{_CLOSING}+")
 
 
 class Met(NamedTuple):
-    """A term of a line, and the form of it in the translation; None if it is missing."""
+    """A term of a line, and its form in the translation; None if it is missing."""
 
     source: str
     form: str | None
@@ -37,21 +37,21 @@ class Part(NamedTuple):
 
     tokens: list[str]  # (T,) as the model produced them
     written: list[str]  # (T,) the same with unknown words replaced, if requested
-    replaced: list[Replacement] | None  # how each was replaced
+    replaced: list[Replacement] | None  # the replacement of each
     score: float
-    log_probs: list[float]  # (T + 1,) of the tokens and the end-of-sentence mark
+    log_probs: list[float]  # (T + 1,) of the tokens and EOS
     links: list[tuple[int, int]]  # (source token, target token), if there are attention weights
-    attention: Floats | None  # (T + 1, S + 1) with the end-of-sentence marks
-    terms: list[Met]  # of its source
+    attention: Floats | None  # (T + 1, S + 1), EOS included
+    terms: list[Met]  # in its source
     seen: float | None  # sum over source tokens of the highest attention weight on each, if requested
 
 
 def cuts(tokens: Sequence[str], limit: int, pipeline: TextPipeline) -> list[int]:
     """Cut ``tokens`` into pieces of at most ``limit``; returns the position of the first token of each piece.
 
-    Cuts are at the end of a sentence if possible, else after other punctuation, else between words, else anywhere;
-    among equally good positions, where the pieces become most equal. All pieces but the last have at least half of
-    ``limit`` tokens.
+    Cuts are at the end of a sentence if possible, else after other punctuation, else between words, else anywhere; of
+    equally good positions, the one with the most equal pieces is chosen. All pieces except the last have at least half
+    of ``limit`` tokens.
     """
     starts, end = [0], end_of_piece(tokens, 0, limit, pipeline)
     while end < len(tokens):
@@ -65,8 +65,8 @@ def end_of_piece(tokens: Sequence[str], start: int, limit: int, pipeline: TextPi
     left = len(tokens) - start
     if left <= limit:
         return len(tokens)
-    # Looking at half the limit only bounds the number of pieces and the work.
-    equal = start + left / -(-left // limit)  # the end of this piece if all were equal and as few as possible
+    # Searching only the second half of the limit bounds the number of pieces and the work.
+    equal = start + left / -(-left // limit)  # the end of this piece if the pieces were equal and as few as possible
     places = range(start + max(1, limit // 2), start + limit + 1)
     return max(places, key=lambda i: (_goodness(tokens, i, pipeline), -abs(i - equal)))
 
@@ -85,8 +85,8 @@ def _goodness(tokens: Sequence[str], i: int, pipeline: TextPipeline) -> int:
 def same_cuts(starts: Sequence[int], tokens: Sequence[str], others: Sequence[str]) -> list[int]:
     """The positions in ``others``, the same line in other tokens, that correspond to ``starts`` in ``tokens``.
 
-    These are the positions with the nearest share of characters before them, because the spelling may differ (in
-    punctuation, for example).
+    They are the positions with the most similar share of characters before them, because the spelling may differ (for
+    example in punctuation).
     """
     read, read_by_other = (np.cumsum([0, *(len(letters(t)) for t in side)]) for side in (tokens, others))
     shares = read_by_other / max(1, read_by_other[-1])
@@ -99,7 +99,7 @@ def slices(tokens: list[T], starts: Sequence[int]) -> list[list[T]]:
 
 
 def best_combinations(pieces: Sequence[Sequence[Part]], n: int) -> list[tuple[Part, ...]]:
-    """The n combinations of one part for each piece with the highest sums of scores, best first.
+    """The n combinations of one part per piece with the highest sums of scores, best first.
 
     The n best for k pieces extend the n best for the first k - 1.
     """

@@ -1,7 +1,7 @@
 """Request: the options of a translation, and which of them exclude each other.
 
-Messages name fields between backquotes; the command line replaces these by its options. Torch is not imported here, so
-that an invalid request is refused at once.
+Messages have field names in backquotes, which the command line replaces with its options. This module does not import
+torch, so that invalid requests are refused immediately.
 """
 
 from collections.abc import Sequence
@@ -13,13 +13,13 @@ from nmtkit.options import Option, as_in, mistake, option
 from nmtkit.search.settings import SEARCH, LengthPenalty, Search, Stop
 
 UnkOrigin = Literal["matched", "papers"]
-Terms: TypeAlias = tuple[tuple[str, str], ...]  # each a term of the source and its translation
+Terms: TypeAlias = tuple[tuple[str, str], ...]  # source terms and their translations
 
 FORMS = "|"  # separates alternative translations of a term
 
-MOST = 10_000  # maximum translations of a line, which is the maximum beam size
+MOST = 10_000  # the maximum number of translations of a line, which is the maximum beam size
 MBR_SEED = 1
-MAX_INPUT_LENGTH = 250  # tokens; by default nmtkit prep removes longer sentences from training text
+MAX_INPUT_LENGTH = 250  # tokens; by default, nmtkit prep removes longer sentences from the training text
 
 # Fields that scoring references does not support, and those that sampling does not.
 WITHOUT_SEARCH = (
@@ -31,7 +31,7 @@ WITHOUT_BEAM = (
 )  # fmt: skip
 
 
-# Headings of the help, and options shared with other commands.
+# Groups of the help, and options shared with other commands.
 OUTPUT, UNKNOWN, SPEED = "Output", "Unknown words and large vocabularies", "Speed and memory"
 SEED = Option("Random seed for --sample.  [default: 1]", SEARCH, at_least=0)
 REPLACE_UNK = Option("Replace unknown words with the lexicon's translation of their source word, or else a copy of it.")
@@ -42,7 +42,7 @@ REPLACE_UNK = Option("Replace unknown words with the lexicon's translation of th
 class Request:
     """The options of a translation, the same for all lines. ``Request()`` requests the best translation of each.
 
-    Raises UserError for values out of range and for fields that exclude each other, so that none is ignored silently.
+    Raises UserError for values out of range and for fields that exclude each other, so that none is silently ignored.
     """
 
     # Search settings; None: the model's.
@@ -65,7 +65,7 @@ class Request:
     seed: int | None = option(None, SEED)  # translations are sampled with this seed
     prefixes: bool = False  # each line comes with a prefix of its translation
     references: bool = False  # each line comes with its translation, which is scored
-    # Terms that must be in the translation of a line that has them, in one of the forms separated by "|".
+    # If a line has the source term, the translation must have one of the forms separated by "|".
     terms: Terms | None = None
     # For each target word, the source word with the highest attention weight.
     alignment: bool = option(False, Option(
@@ -108,7 +108,7 @@ class Request:
             raise UserError("`mbr`: sampling does not support `prefixes`; leave one of them out")
 
     def _exclude(self, names: Sequence[str], reason: str) -> None:
-        """Raise UserError if one of the fields ``names`` is set. A coverage penalty of 0 counts as not set."""
+        """Raise UserError if one of the fields ``names`` is set. A coverage penalty of 0 counts as unset."""
         asked = [name for name in names if getattr(self, name) is not None and getattr(self, name) is not False]
         if self.coverage_penalty == 0 and "coverage_penalty" in asked:
             asked.remove("coverage_penalty")
@@ -117,7 +117,7 @@ class Request:
 
     @property
     def limit(self) -> int:
-        """The maximum tokens of a line that is translated in one piece."""
+        """The maximum number of tokens of a line that is translated in one piece."""
         return self.max_input_length or MAX_INPUT_LENGTH
 
     def samples(self) -> "Request":
@@ -129,7 +129,7 @@ class Request:
     def search(self, own: Search) -> Search:
         """The search settings ``own`` of a model, overridden by those of the request.
 
-        Raises UserError for ``alpha`` with a length penalty that has none.
+        Raises UserError if ``alpha`` is given for a length penalty without one.
         """
         asked = {each.name: getattr(self, each.name) for each in fields(Search)}
         settings = replace(own, **{name: value for name, value in asked.items() if value is not None})

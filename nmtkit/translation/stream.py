@@ -1,4 +1,4 @@
-"""Lines of a stream: read as they arrive, decoded, and grouped into windows that end where the input pauses.
+"""Lines of a stream: read as they arrive, decoded, and grouped into windows that end when the input pauses.
 
 The lines of a window are translated together, sorted by length into full batches, without delaying answers.
 """
@@ -18,14 +18,14 @@ T = TypeVar("T")
 
 FIRST_WINDOW, LARGEST_WINDOW = 32, 2048  # lines that are translated together, sorted by length
 PAUSE = 0.1  # seconds without input after which the lines so far are translated
-WARNINGS = 5  # about lines that are not UTF-8
+WARNINGS = 5  # for lines that are not UTF-8
 
 
 def windows(lines: Iterable[T], ready: Callable[[], bool], first: int) -> Iterator[list[T]]:
     """The lines in windows of ``first`` lines, twice as many, ... ``LARGEST_WINDOW``.
 
-    A window also ends when ``ready()`` is False: reading the next line would block. Callers without such a test begin
-    with a small window.
+    A window also ends when ``ready()`` is False, because reading the next line would block. Callers without such a test
+    begin with a small window.
     """
     size, window = first, list[T]()
     for line in lines:
@@ -45,10 +45,10 @@ def standard_input() -> int:
 
 
 def decoded(raw: Iterable[bytes], place: str, warn: Callable[[str], None]) -> Iterator[str]:
-    """Every line as text, without its end and a byte order mark; bytes that are not UTF-8 become U+FFFD.
+    """Every line as text, without line end and byte order mark; bytes that are not UTF-8 become U+FFFD.
 
-    ``warn`` gets a message for each of the first few lines that are not UTF-8, with ``place`` and line number, and at
-    the end their total.
+    ``warn`` is called with a message for each of the first few lines that are not UTF-8, with ``place`` and line
+    number, and at the end with their total.
     """
     bad = 0
     for number, line in enumerate(raw, 1):
@@ -66,17 +66,17 @@ def decoded(raw: Iterable[bytes], place: str, warn: Callable[[str], None]) -> It
 class Stream:
     """The lines of a file descriptor, and whether the next one can be read without blocking. Only \\n ends a line.
 
-    Without a descriptor they are those of standard input.
+    Without a descriptor, the lines are those of standard input.
     """
 
     def __init__(self, descriptor: int | None = None) -> None:
         self._given, self._ended = descriptor, False
-        # Not a text file object, whose buffer would hide from select() that a line is ready.
-        self._lines, self._tail = deque[bytes](), list[bytes]()  # complete lines; pieces of the one that is coming
+        # Not a text file object, whose buffer would hide available lines from select().
+        self._lines, self._tail = deque[bytes](), list[bytes]()  # complete lines; parts of the incomplete one
 
     @cached_property
     def _descriptor(self) -> int:
-        """The descriptor, by default that of standard input, which is opened when the first line is read."""
+        """The descriptor; by default that of standard input, which is looked up when the first line is read."""
         return standard_input() if self._given is None else self._given
 
     def __iter__(self) -> Iterator[bytes]:
@@ -96,12 +96,12 @@ class Stream:
     def _read(self) -> None:
         """Read what is available, blocking until there is something. Raises UserError if reading fails."""
         try:
-            if POSIX:  # the descriptor may be non-blocking, if another process that shares it made it so
+            if POSIX:  # another process that shares the descriptor may have made it non-blocking
                 select.select([self._descriptor], [], [])
             block = os.read(self._descriptor, 1 << 20)
         except OSError as error:
             raise UserError(f"standard input: cannot be read: {error.strerror}") from None
-        # The pieces of a line are joined once, at its end, so that a very long line takes linear time.
+        # The parts of a line are joined once, at its end, so that a very long line takes linear time.
         first, *others = block.split(b"\n")
         self._tail.append(first)
         for other in others:

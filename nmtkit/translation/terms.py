@@ -1,4 +1,4 @@
-"""Reading of terms: text with tabs, CSV, TBX."""
+"""Reading glossaries: tab-separated text, CSV, TBX."""
 
 import csv
 from collections.abc import Iterator
@@ -10,11 +10,11 @@ from nmtkit.translation.request import FORMS, Terms
 
 
 def read_terms(path: Path) -> Terms:
-    """The terms of a file: a source term, a tab, its translation, with "|" between forms that it may have.
+    """The terms of a file: source term, tab, translation, with "|" between alternative forms of the translation.
 
-    A third column is a comment, as in OmegaT's glossaries, and so is a line without a tab that begins with "#". A file
-    .csv has commas in place of tabs, and .tbx is TBX, in which several translations of a term are forms of it. Raises
-    UserError for any other line, a file without terms, and for TBX without lxml.
+    A third column is a comment, as in OmegaT's glossaries, and so is a line without a tab that begins with "#". A .csv
+    file has commas instead of tabs, and .tbx is TBX, where several translations of a term are alternative forms. Raises
+    UserError for any other line, for a file without terms, and for TBX without lxml.
     """
     kind = path.suffix.lower()
     terms = tuple(_tbx(path) if kind == ".tbx" else _rows(path, "," if kind == ".csv" else "\t"))
@@ -46,7 +46,7 @@ def _tbx(path: Path) -> Iterator[tuple[str, str]]:
         root = etree.parse(str(path), etree.XMLParser(resolve_entities=False, no_network=True)).getroot()
     except (OSError, etree.XMLSyntaxError) as error:
         raise UserError(f"{path}: not TBX: {error}") from None
-    # The versions of 2008 and 2019 have other names for entries and their languages.
+    # The versions of 2008 and 2019 have different names for entries and languages.
     for entry in [*root.iter("{*}termEntry"), *root.iter("{*}conceptEntry")]:
         sides = [*entry.iter("{*}langSet"), *entry.iter("{*}langSec")]
         if len(sides) > 2:

@@ -1,4 +1,4 @@
-"""Development and test sets, as several commands read and translate them."""
+"""Reading and translating development and test sets."""
 
 import logging
 from collections.abc import Iterator, Sequence
@@ -33,14 +33,14 @@ class HeldOut(NamedTuple):
     """The development set or the test set of a data folder, as plain text."""
 
     sources: list[str]
-    refs: list[list[str]]  # one or more translations of all lines
+    refs: list[list[str]]  # one or more references for all lines
     source_path: Path
     ref_paths: list[Path]
 
 
 @dataclass(frozen=True)
 class Translated:
-    """A held-out set and a model's translations of it."""
+    """A held-out set and its translations by a model."""
 
     translator: Translator
     references: list[Path]
@@ -49,13 +49,13 @@ class Translated:
 
 
 def read_set(texts: Sequence[Path | str | Sequence[str]]) -> list[list[str]]:
-    """The lines of texts that correspond: those of files, or given lines.
+    """The lines of corresponding texts: those of files, or given lines.
 
-    Raises UserError for one that is empty, or of another length, with the file and both numbers of lines; and where
-    two are standard input.
+    Raises UserError if one is empty or has another length, with the file and both numbers of lines, and if two are
+    standard input.
     """
     check_read_once(text for text in texts if isinstance(text, Path | str))
-    # In memory: they are compared line by line several times, and a test set is small.
+    # In memory, because test sets are small and compared several times.
     read = [list(read_lines(Path(text))) if isinstance(text, Path | str) else list(text) for text in texts]
     names = [text_name(text, number) for number, text in enumerate(texts, 1)]
     for name, lines in zip(names, read, strict=True):
@@ -67,7 +67,7 @@ def read_set(texts: Sequence[Path | str | Sequence[str]]) -> list[list[str]]:
 
 
 def text_name(text: Path | str | Sequence[str], number: int) -> str:
-    """A name for a text: that of its file, or else which of several it is."""
+    """A name for a text: its file name, or else its number among the texts."""
     return str(text) if isinstance(text, Path | str) else f"text {number}"
 
 
@@ -79,14 +79,14 @@ def describe(side: Side) -> str:
 
 
 def read_held_out(data: Path, split: Split) -> HeldOut:
-    """A set as ``nmtkit prep`` kept it beside its tokens.
+    """The raw text of a set, which ``nmtkit prep`` keeps beside the tokens.
 
-    Raises UserError if there is none, or none that corresponds.
+    Raises UserError if there is none, or if its sides do not correspond.
     """
     source, first, *others = data / f"{split}.raw.src", *reference_files(data, split)
     if not first.exists():
         raise UserError(f"{first}: not there; prepare a {split} set, or give files: nmtkit score HYP... REF")
-    # References first, so that a source of another length is the one that is named.
+    # References first, so that the message names the source if its length differs.
     *refs, sources = read_set([first, *others, source])
     return HeldOut(sources, refs, source, [first, *others])
 
@@ -94,7 +94,7 @@ def read_held_out(data: Path, split: Split) -> HeldOut:
 def translate_each(translator: Translator, sources: Sequence[str], request: Request) -> Iterator[list[Translation]]:
     """The translations of every line, in order, with a progress bar."""
     with progress("translating", len(sources)) as advance:
-        # In growing windows, so that the bar moves early.
+        # In growing windows, so that the progress bar moves early.
         for window in windows(sources, lambda: True, FIRST_WINDOW):
             yield from translator.answer(window, request)
             advance(len(window))
@@ -111,12 +111,12 @@ def translate_held_out(
     replace_unk: bool,
     keep: bool,
 ) -> Translated:
-    """Translate a set of a data folder with a model; tokenised BLEU is counted on the model's own words.
+    """Translate a set of a data folder with a model; tokenised BLEU is computed on the model's own words.
 
-    max_length: pairs with a longer side, in tokens of the model's, are left out of the cross-entropy. replace_unk:
-    unknown words are replaced, as for a ``Request``. keep: write the translations to MODEL/test.hyp (or dev.hyp, and
-    for a checkpoint in its own folder) if the folder can be written. Raises UserError as ``read_held_out``, and for a
-    model that cannot replace unknown words.
+    max_length: pairs with a longer side, in the model's tokens, are left out of the cross-entropy. replace_unk: replace
+    unknown words, as in ``Request``. keep: write the translations to MODEL/test.hyp (or dev.hyp; for a checkpoint, in
+    its own folder) if the folder is writable. Raises UserError as ``read_held_out``, and for a model that cannot
+    replace unknown words.
     """
     held_out = read_held_out(data, split)
     sources, refs = held_out.sources, held_out.refs
@@ -125,7 +125,7 @@ def translate_held_out(
         "translating the %d lines of %s with %s%s",
         len(sources), held_out.source_path, model, f" into {hyp_path}" if keep else "",
     )  # fmt: skip
-    # One translation of each, so that no n-best list is held.
+    # Only the best translation of each line is kept in memory.
     translations = [best for [best] in translate_each(translator, sources, Request(replace_unk=replace_unk))]
     texts = [translation.text for translation in translations]
     if long := sum(translation.pieces > 1 for translation in translations):
@@ -136,7 +136,7 @@ def translate_held_out(
     # Tokenised BLEU compares the model's output with references in the model's own words, BPE undone.
     reader, writer = translator.sources[0].pipeline, translator.tgt_pipeline
     ref_words = [[writer.truecase(writer.tokenize(line)) for line in ref] for ref in refs]
-    pairs = [  # cross-entropy is that of the first reference
+    pairs = [  # the cross-entropy is that of the first reference
         (source, ref)
         for source, ref, words in zip(sources, refs[0], ref_words[0], strict=True)
         if _within(len(reader.tokens(source)), len(writer.segment(words)), max_length)
@@ -153,7 +153,7 @@ def translate_held_out(
         _unknown(translations),
     )
     known = translator.tgt_vocab.known
-    # In the model's tokens, of which with BPE hardly any is unknown.
+    # In the model's tokens; with BPE, hardly any is unknown.
     free = unknown_free([[writer.segment(words) for words in ref] for ref in ref_words], known)
     compared = Compared([system], [reader.surface_words(line) for line in sources], free, known)
     return Translated(translator, held_out.ref_paths, sources, compared)
@@ -169,12 +169,12 @@ def _unknown(translations: Sequence[Translation]) -> UnknownWords:
 
 
 def _within(source: int, target: int, max_length: int | None) -> bool:
-    """True if both sides of a pair have tokens, and neither more than ``max_length``, as training counts them."""
+    """True if both sides of a pair have tokens, and neither has more than ``max_length``, counted as in training."""
     return min(source, target) > 0 and (max_length is None or max(source, target) <= max_length)
 
 
 def _keep(texts: Sequence[str], path: Path) -> None:
-    """Write the translations; if the folder is read-only, log that they are not kept."""
+    """Write the translations; if the folder is read-only, log that they were not kept."""
     try:
         with atomic_write(path) as file:
             file.writelines(f"{text}\n" for text in texts)

@@ -1,4 +1,4 @@
-"""Translation: a line's translation with scores and alignment; and the Writer, which builds it from hypotheses."""
+"""Translation: the translation of a line with scores and alignment; Writer: builds translations from hypotheses."""
 
 import math
 from collections.abc import Sequence
@@ -20,24 +20,24 @@ from nmtkit.translation.pieces import Met, Part
 from nmtkit.translation.request import Request
 from nmtkit.translation.unknown_words import UnknownWords
 
-DOUBTFUL = 0.3  # a translation of less quality deserves a look; recipes/terms/README.md has the figures
+DOUBTFUL = 0.3  # translations of lower quality should be checked; see recipes/terms/README.md for the figures
 
 
 @dataclass(frozen=True, repr=False)
 class Translation:
-    """A translation of one line: T tokens, from S source tokens. ``str`` gives the text."""
+    """A translation of one line, with T tokens from S source tokens. ``str`` gives the text."""
 
-    text: str  # one line, without its end
+    text: str  # one line, without line end
     score: float  # log-probability (base e) with penalties, or the utility of minimum Bayes risk decoding
-    tokens: list[str]  # (T,) as the model produced them; those of a prefix as given
+    tokens: list[str]  # (T,) as produced by the model; those of a prefix as given
     written: list[str]  # (T,) the same with unknown words replaced, if requested; "" where one name replaces several
     log_probs: list[float]  # (T + 1,) of the tokens and EOS; for a line in pieces, the last is the sum over all EOS
-    source: list[str]  # (S,) as the model read them; of an ensemble, as its first member did
+    source: list[str]  # (S,) as read by the model; by the first member of an ensemble
     alignment: list[tuple[int, int]] | None  # (source word, target word), counted from 0
     looks: tuple[Floats, ...] | None  # attention weights of each piece, (tokens + 1, source tokens + 1) of that piece
     pieces: int  # number of pieces in which the line was translated
-    replaced: list[Replacement] | None  # how each unknown word was replaced, if requested
-    terms: list[Met] | None  # those of the line in source order, if requested
+    replaced: list[Replacement] | None  # the replacement of each unknown word, if requested
+    terms: list[Met] | None  # the terms of the line in source order, if requested
     seen: float | None  # mean over source tokens of the highest attention weight on each, if requested
 
     def __str__(self) -> str:
@@ -70,7 +70,7 @@ class Translation:
     def attention(self) -> Floats | None:
         """Attention weights (T + 1, S + 1), EOS last, if requested; every row sums to 1.
 
-        In a line in pieces, a token has weights on the tokens of its own piece and on EOS.
+        In a line translated in pieces, a token has weights only on its own piece and on EOS.
         """
         if self.looks is None:
             return None
@@ -79,7 +79,7 @@ class Translation:
         whole = np.zeros((len(self.tokens) + 1, len(self.source) + 1), np.float32)
         t = s = 0
         for look in self.looks:
-            # The EOS of all pieces share a column; only the last piece's has a row.
+            # The EOS of all pieces share a column; only that of the last piece has a row.
             rows, columns = look.shape[0] - 1, look.shape[1] - 1
             whole[t : t + rows, s : s + columns] = look[:-1, :-1]
             whole[t : t + rows, -1] = look[:-1, -1]
@@ -90,17 +90,17 @@ class Translation:
 
 @dataclass(frozen=True)
 class Writer:
-    """Converts the hypotheses of the pieces of a line to parts of its translation, and joins these."""
+    """Converts the hypotheses of the pieces of a line to parts of its translation, and joins the parts."""
 
-    src_pipeline: TextPipeline  # over whose tokens attention is
+    src_pipeline: TextPipeline  # of the tokens that attention is over
     tgt_pipeline: TextPipeline
     tgt_vocab: Vocabulary
     lexicon: Lexicon | None  # for unknown words
-    edges: Edges  # of the words of the target
+    edges: Edges  # of target words
 
     @cached_property
     def unknown_words(self) -> UnknownWords:
-        """Replaces unknown words."""
+        """The replacement of unknown words."""
         return UnknownWords(self.src_pipeline, self.tgt_pipeline, self.tgt_vocab, self.lexicon)
 
     def part(
@@ -112,10 +112,10 @@ class Writer:
         given: list[str],
         terms: Sequence[Occurrence],
     ) -> Part:
-        """The part of a translation that a hypothesis makes.
+        """The part of a translation given by a hypothesis.
 
         source: tokens of the piece; written: its surface words; given: tokens of the prefix, which keep their spelling
-        even if they are unknown; terms: those of the piece, which keep their spelling too.
+        even if they are unknown; terms: those of the piece, which also keep their spelling.
         """
         given = given[: len(hypothesis.ids)]  # a blank line has a blank translation, with any prefix
         tokens = words = [*given, *self.tgt_vocab.tokens(hypothesis.ids[len(given) :])]
@@ -126,7 +126,7 @@ class Writer:
             found.append(term)
         replaced: list[Replacement] | None = None
         blind = bool(tokens) and hypothesis.attention is None
-        # Checked here, because the configuration does not say whether a model has attention.
+        # Checked only now, because the configuration does not tell whether a model has attention.
         if blind and (request.alignment or request.attention):
             raise UserError("this model cannot align words: it has no attention")
         links = look_alignment(hypothesis) if request.alignment else []
@@ -147,13 +147,13 @@ class Writer:
     def whole(
         self, parts: Sequence[Part], request: Request, search: Search, sources: Sequence[list[str]]
     ) -> Translation:
-        """A line's translation from those of its pieces, whose source tokens are ``sources``."""
+        """The translation of a line from the parts of its pieces, whose source tokens are ``sources``."""
         tokens, source = ([token for side in sides for token in side] for sides in ([p.tokens for p in parts], sources))
         score, log_probs = parts[0].score, parts[0].log_probs
         if len(parts) > 1:  # a single part keeps its exact score
             log_probs = [log_prob for part in parts for log_prob in part.log_probs[:-1]]
             log_probs.append(sum(part.log_probs[-1] for part in parts))
-            # A part's score minus its length-penalised log-probability is its coverage penalty.
+            # The score of a part minus its length-penalised log-probability is its coverage penalty.
             coverage = sum(p.score - search.score(sum(p.log_probs), len(p.log_probs)) for p in parts)
             score = search.score(sum(log_probs), len(log_probs)) + (coverage if search.coverage_penalty else 0.0)
         written = [token for part in parts for token in part.written]
@@ -181,14 +181,14 @@ class Writer:
         tokens: list[str],
         request: Request,
     ) -> list[tuple[int, int]]:
-        """The links of the parts, numbered over the whole line: in tokens of tokenised input, else in words."""
+        """The links of the parts, counted over the whole line: in tokens for tokenised input, else in words."""
         pairs, s, t = list[tuple[int, int]](), 0, 0
         for part, read in zip(parts, sources, strict=True):
             pairs += [(s + i, t + j) for i, j in part.links]
             s, t = s + len(read), t + len(part.tokens)
         if request.tokenized:
             return pairs
-        # Links of the pieces of a word are merged.
+        # Links of the subwords of a word are merged.
         src_words, tgt_words = self.src_pipeline.word_numbers(source), self.tgt_pipeline.word_numbers(tokens)
         # A SentencePiece mark without letters belongs to no word.
         words = len(self.tgt_pipeline.words(tokens))
@@ -217,7 +217,7 @@ def _renumbered(parts: Sequence[Part], sources: Sequence[list[str]]) -> list[Rep
 
 
 def look_alignment(hypothesis: Hypothesis) -> list[tuple[int, int]]:
-    """Each target token with the source token of the highest attention weight, unless that is EOS.
+    """Each target token with the source token that has the highest attention weight, unless that is EOS.
 
     Empty for a model without attention.
     """

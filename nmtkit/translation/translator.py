@@ -1,4 +1,4 @@
-"""Translator: the object that Python users work with. It takes lines and a Request, and returns translations.
+"""Translator: the main object for Python users. It takes lines and a Request, and returns translations.
 
 Lines are tokenised and converted to ids, long ones in pieces; search finds hypotheses, which become translations.
 """
@@ -42,7 +42,7 @@ class Source:
 
 
 class _Piece(NamedTuple):
-    """A line, or a piece of a line that is longer than allowed, in the tokens of each source."""
+    """A line, or a piece of a line that is too long, in the tokens of each source."""
 
     line: int
     start: int  # position of its first token in the line, for the first source
@@ -53,16 +53,16 @@ class _Piece(NamedTuple):
 class Translator:
     """A model or an ensemble with its text processing. See ``nmtkit.load``.
 
-    To change its search settings, ``dataclasses.replace`` its ``search``; for a single call, use a ``Request``.
+    To change the search settings, ``dataclasses.replace`` its ``search``; for a single call, use a ``Request``.
     """
 
     name: str  # the folders of its models
     model: Scorer  # for search, in the requested precision
-    given: Scorer  # for scoring references: in float32, unless a precision was requested by name
+    given: Scorer  # for scoring references: in float32, unless a precision was given
     model_bytes: int  # of the weights
     search: Search
     device: torch.device
-    sources: Sequence[Source]  # the different ones of an ensemble; attention is over the first
+    sources: Sequence[Source]  # the distinct ones of an ensemble; attention is over the first
     tgt_pipeline: TextPipeline
     tgt_vocab: Vocabulary
     lexicon: Lexicon | None  # for unknown words and shortlists
@@ -114,7 +114,7 @@ class Translator:
         replace_unk: bool | None = None,
         tokenized: bool | None = None,
     ) -> Iterator[str] | Iterator[list[Translation]]:
-        """The best translation of every line, in order; an iterator, which reads lines as it needs them.
+        """An iterator over the best translation of every line, in order, which reads lines as needed.
 
         With ``n_best``, the n best translations of each line, with scores. The other arguments are common fields of
         ``Request`` and override those of ``request``. A blank line has a blank translation. Raises UserError like
@@ -127,7 +127,7 @@ class Translator:
         }  # fmt: skip
         asked = replace(request or Request(), **{name: wish for name, wish in wishes.items() if wish is not None})
         self.check(asked)  # now, not when the first translation is taken
-        # A generator may need the previous answer to produce its next line, so its windows begin small.
+        # A generator may need the previous translation to produce its next line, so windows begin small.
         grouped = windows(lines, lambda: True, LARGEST_WINDOW if isinstance(lines, Sequence) else FIRST_WINDOW)
         answers = (best for window in grouped for best in self.answer(window, asked))
         return answers if asked.n_best is not None else (best[0].text for best in answers)
@@ -137,12 +137,13 @@ class Translator:
     ) -> list[list[Translation]]:
         """The translations of every line, up to ``request.n_best`` of each, best first. A blank line has one.
 
-        targets: the prefix (possibly empty) or the reference of each line, if ``request`` announces them.
+        targets: the prefix (possibly empty) or the reference of each line, if ``request`` has ``prefixes`` or
+        ``references``.
 
         A line of more tokens than ``request.limit`` is translated in pieces. Its tokens and their log-probabilities are
-        those of its pieces; the last log-probability is the sum over all end-of-sentence marks. Its score is computed
-        from these, and its n best translations are the best combinations of those of its pieces. A prefix that is
-        longer than the first piece continues in the next. References are scored whole.
+        those of its pieces; the last log-probability is the sum over all EOS. Its score is computed from these, and its
+        n best translations are the best combinations of those of its pieces. A prefix that is longer than the first
+        piece continues in the next. References are not split.
 
         Unknown words are scored as ``<unk>``. The reference of a blank line has probability 1 if it is blank, else 0.
 
@@ -151,7 +152,7 @@ class Translator:
         """
         self.check(request)
         lines = _texts("lines", lines)
-        # The request announces targets, so that none is ignored.
+        # The request says whether there are targets, so that none is ignored.
         name = "references" if request.references else "prefixes"
         if (targets is None) == (request.references or request.prefixes):
             raise UserError(f"`{name}`: {'missing' if targets is None else 'given, but not requested'}")
@@ -172,7 +173,7 @@ class Translator:
         search = partial(self._searched, written[0], read, wanted or [[] for _ in lines])
         if request.mbr is None:
             return search(request)
-        # Minimum Bayes risk decoding: the beam's hypotheses, ranked by their utility against the samples.
+        # Minimum Bayes risk decoding: the hypotheses of the beam, ranked by utility against the samples.
         n = request.n_best or 1
         found = search(replace(request, n_best=max(n, request.search(self.search).beam_size)))
         samples = search(request.samples())
@@ -186,7 +187,7 @@ class Translator:
 
     @cached_property
     def _glossary(self) -> Callable[[Terms, bool], Glossary]:
-        """Terms in the model's tokens; cached, because many windows have the same terms."""
+        """The glossary in the model's tokens; cached, because many windows have the same terms."""
         return lru_cache(maxsize=8)(
             lambda terms, tokenized: Glossary(
                 self.sources[0].pipeline, self.tgt_pipeline, self.tgt_vocab, terms, tokenized
@@ -196,7 +197,7 @@ class Translator:
     def check(self, request: Request) -> None:
         """Raise UserError for invalid search settings, an unreadable lexicon, and a shortlist without a lexicon.
 
-        A shortlist needs a lexicon of whole words, such as nmtkit align makes, with any segmentation.
+        With any segmentation, a shortlist needs a lexicon of whole words, such as that of nmtkit align.
         """
         request.search(self.search)
         if self.lexicon is not None and (request.replace_unk or request.shortlist is not None):
@@ -210,7 +211,7 @@ class Translator:
             raise UserError(f"{self.lexicon.name}: has pieces of words; a shortlist needs whole words")
 
     def score_candidates(self, lines: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[list[Floats]]:
-        """The log-probabilities (T + 1,) of the tokens and the end mark of each candidate of every line."""
+        """The log-probabilities (T + 1,) of the tokens and EOS of each candidate of every line."""
         sources = [[source.vocab.ids(source.pipeline.tokens(line)) for line in lines] for source in self.sources]
         targets = [
             [self.tgt_vocab.ids(self._target(candidate, tokenized=False)) for candidate in group]
@@ -219,7 +220,7 @@ class Translator:
         return score_candidates(self.given, sources, targets, device=self.device, max_tokens=self.search.max_tokens)
 
     def _scored(self, read: list[list[list[str]]], targets: list[list[int]], request: Request) -> list[Translation]:
-        """The given targets, ids of each line, as translations."""
+        """The given targets, as ids of each line, as translations with their scores."""
         ids = [list(map(source.vocab.ids, tokens)) for source, tokens in zip(self.sources, read, strict=True)]
         # Every word is forced, so a beam of 1 suffices.
         search = replace(request.search(self.search), beam_size=1)
@@ -247,20 +248,20 @@ class Translator:
         for each source. prefixes: the tokens with which each translation begins.
         """
         search, n = request.search(self.search), request.n_best or 1
-        # Search treats each piece as a sentence. A line that is short enough has one piece.
+        # Search treats each piece as a sentence. Most lines have one piece.
         of_line = [self._pieces(i, list(tokens), request.limit) for i, tokens in enumerate(zip(*read, strict=True))]
         pieces = list(itertools.chain.from_iterable(of_line))
         ids = [[source.vocab.ids(piece.tokens[d]) for piece in pieces] for d, source in enumerate(self.sources)]
         shares = list(itertools.starmap(self._shared, zip(prefixes, of_line, strict=True)))
         given = list(itertools.chain.from_iterable(shares))
-        # If the prefix continues in the next piece, it is the whole translation of this one, so EOS is forced.
+        # If the prefix continues in the next piece, it is the entire translation of this one, so EOS is forced.
         pairs = itertools.chain.from_iterable(itertools.pairwise([*of_one, []]) for of_one in shares)
         forced = [[*self.tgt_vocab.ids(share), *([EOS] if after else [])] for share, after in pairs]
         terms = [each for i, own in enumerate(of_line) for each in self._occurrences(read[0][i], own, request)]
         edges = self._writer.edges
         constraints = Constraints([[each.term for each in own] for own in terms], edges) if any(terms) else None
-        # Attention weights are copied at every step, so only if they are needed. A model with annotated unknown words
-        # does not need them.
+        # Attention weights, which are copied at every step, are computed only if needed. A model with annotated unknown
+        # words does not need them.
         unknown = request.replace_unk and not self.tgt_vocab.annotated
         look = request.alignment or request.attention or request.quality or unknown
         each = translate_each(
@@ -299,10 +300,10 @@ class Translator:
         return [[each for each in found if p.start <= each.start < end] for p, end in zip(pieces, ends, strict=True)]
 
     def _shared(self, prefix: list[str], pieces: list[_Piece]) -> list[list[str]]:
-        """The part of ``prefix`` that each piece's translation must begin with."""
+        """The part of ``prefix`` with which the translation of each piece must begin."""
         shares, start = [], 0
         for piece in pieces[:-1]:
-            # Assume that a piece's translation is as long as the piece.
+            # Assumes that the translation of a piece is as long as the piece.
             end = end_of_piece(prefix, start, len(piece.tokens[0]), self.tgt_pipeline)
             shares.append(prefix[start:end])
             start = end
@@ -312,7 +313,7 @@ class Translator:
         """The shortlist of each sentence, given its tokens: its words, and their translations in the lexicon."""
         if request.shortlist is None or self.lexicon is None:
             return None
-        # Source words are included because names are often spelled alike in both languages.
+        # Source words are included, because names are often spelled alike in both languages.
         asked = list[list[int]]()
         for tokens in sentences:
             words = set(self.sources[0].pipeline.words(tokens))
@@ -332,7 +333,7 @@ class Translator:
             return written[piece.start :][: len(source)]
         words, first = pipeline.words(source), len(pipeline.words(read[: piece.start]))
         spelled = written[first:][: len(words)]
-        # Tokenised input has no other spelling, and a cut within a word makes positions differ.
+        # Tokenised input has no other spelling, and after a cut within a word positions differ.
         same = not request.tokenized and list(map(str.lower, spelled)) == list(map(str.lower, words))
         return spelled if same else words
 
@@ -350,7 +351,7 @@ def _chosen(pieces: list[list[Part]], n: int, seed: int | None) -> Sequence[Sequ
 
 
 def _texts(name: str, texts: Iterable[str]) -> list[str]:
-    """The texts as a list. Raises UserError for anything but strings."""
+    """The texts as a list. Raises UserError unless all are strings."""
     refuse_string(name, texts)
     every = list(texts)
     for number, text in enumerate(every, 1):

@@ -21,7 +21,7 @@ from nmtkit.translation.request import UnkOrigin
 class UnknownWords:
     """Replaces the unknown words of translations into the words of ``vocab``."""
 
-    reader: TextPipeline  # of the source, over whose tokens attention is
+    reader: TextPipeline  # of the source, whose tokens attention is over
     writer: TextPipeline  # of the target
     vocab: Vocabulary  # of the target
     lexicon: Lexicon | None
@@ -37,7 +37,7 @@ class UnknownWords:
     ) -> tuple[list[str], list[Replacement]]:
         """The tokens (T,) with the unknown words replaced, and each replacement.
 
-        fixed: positions of prefixes and terms, which no name replaces. attention: (T + 1, S + 1), if the model has it.
+        fixed: positions of prefixes and terms, which names must not replace. attention: (T + 1, S + 1), if available.
         source: tokens (S,); written: surface words. origin: as ``Request.unk_origin``.
 
         A copied name takes the position of the first token that it replaces; the others become "".
@@ -45,10 +45,10 @@ class UnknownWords:
         unknown = [t for t, token in enumerate(tokens) if token in UNKNOWN]
         words, replaced = tokens, list[Replacement]()
         if unknown:
-            # Pieces of words have no other spelling.
+            # Subwords have no other spelling.
             spelled = source if self.reader.segmenter else written
             words, replaced = self._replaced(tokens, unknown, attention, source, spelled, origin)
-        # The papers' rule copies unknown words only.
+        # The papers' rule copies only unknown words.
         if self.reader.segmenter and attention is not None and origin != "papers":
             words, replaced = self._respelled(words, fixed, replaced, attention, source, written)
         return words, replaced
@@ -63,7 +63,7 @@ class UnknownWords:
         origin: UnkOrigin | None,
     ) -> tuple[list[str], list[Replacement]]:
         """The tokens (T,) with those at unknown places replaced. written: (S,)."""
-        # The origins predicted by an annotated model take precedence over attention.
+        # Source positions predicted by an annotated model take precedence over attention.
         looks = dict[int, list[float]]()
         if attention is not None:
             looks = {t: attention[t].tolist() for t in unknown if tokens[t] == SPELLINGS[UNK]}
@@ -87,7 +87,7 @@ class UnknownWords:
         src, tgt = _first_pieces(source, self.reader), _first_pieces(tokens, self.writer)
         looks = np.add.reduceat(np.add.reduceat(attention[:-1, :-1], src, axis=1), tgt, axis=0)
         looks /= np.diff([*tgt, len(tokens)])[:, None]
-        looks[[place in fixed for place in tgt]] = 0  # a name is copied only where attention points to it
+        looks[[place in fixed for place in tgt]] = 0  # a name is copied only to positions that attend to it
         split = (np.diff([*src, len(source)]) > 1).tolist()
         target = self.writer.words(tokens)
         # A SentencePiece mark without letters belongs to no word.
@@ -132,6 +132,6 @@ class UnknownWords:
 
 
 def _first_pieces(pieces: list[str], pipeline: TextPipeline) -> list[int]:
-    """The place of the first piece of each word."""
+    """The position of the first subword of each word."""
     numbers = pipeline.word_numbers(pieces)
     return [place for place, number in enumerate(numbers) if place == 0 or number > numbers[place - 1]]
