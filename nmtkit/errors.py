@@ -6,12 +6,12 @@ from typing import Any, get_args
 class UserError(Exception):
     """A mistake that the user can correct. The message names the place, the value and the remedy.
 
-    The command line prints it as one line and exits with status 1. Any other exception is a bug with a traceback.
+    The command line prints it on one line and exits with status 1. Any other exception is a bug and has a traceback.
     """
 
 
 def refuse_string(name: str, texts: Any) -> None:
-    """Raise UserError if ``texts``, which should be several, is a string, whose letters would be the texts."""
+    """Raise UserError if ``texts``, which should be a sequence, is a string, whose letters would be the texts."""
     if isinstance(texts, str):
         raise UserError(f"`{name}`: a single text, where several are expected; put it into a list")
 

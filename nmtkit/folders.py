@@ -15,13 +15,13 @@ from nmtkit.config import dump_yaml
 from nmtkit.errors import UserError
 from nmtkit.lines import FULL, real_path, report_write_errors, sync, write_file
 
-# Increased when an older nmtkit would misread a new folder without an error; the new nmtkit then reads both formats. A
-# new configuration key is no reason, because older versions reject unknown keys.
+# Increased when an older nmtkit would silently misread a new folder; the new nmtkit then reads both formats. A new
+# configuration key is no reason, because older versions reject unknown keys.
 FORMAT_VERSION = "1"
 
-# CRC-32s, verified when files are loaded, against bad disks and truncated copies, not attacks.
+# CRC-32s, verified when files are loaded, to detect bad disks and truncated copies, not attacks.
 CHECKSUMS = "checksums.json"
-_BLOCK = 1 << 20  # bytes; a block that fits into the core's cache is four times as fast
+_BLOCK = 1 << 20  # bytes; reading is four times as fast if a block fits into the core's cache
 
 _CHECKPOINT = re.compile("step-(0|[1-9][0-9]{0,17})")
 _SHOWN = 20  # checkpoints listed in an error message
@@ -40,7 +40,7 @@ class TextFiles:
 
     @property
     def settings(self) -> Path:
-        """The settings of ``nmtkit prep``."""
+        """The preprocessing settings of ``nmtkit prep``."""
         return self.folder / "prep.yaml"
 
     def merges(self, side: SideName) -> Path:
@@ -78,7 +78,7 @@ class TextFiles:
         return [*self.prepared(), *map(self.vocabulary, SIDES), self.lexicon]
 
 
-# Written by ``nmtkit align``; prep deletes them because they belong to one text.
+# Written by ``nmtkit align``; prep deletes them, because they belong to one text.
 ALIGN_FILES = ("dev.align", TextFiles(Path()).lexicon.name, "train.align")
 
 
@@ -94,9 +94,9 @@ class _File:
 
 @dataclass(frozen=True)
 class ModelFolder:
-    """The files of a model folder, and everything that needs no loaded weights.
+    """The files of a model folder, and operations that need no loaded weights.
 
-    A run, an average and a member of an ensemble have ``config``, ``text`` and ``checkpoint``; a run also has its
+    A run, an average and a member of an ensemble have ``config``, ``text`` and ``checkpoint``; a run also has a
     history. An ensemble has ``bundle`` and ``members`` instead.
     """
 
@@ -108,9 +108,9 @@ class ModelFolder:
 
     @classmethod
     def at(cls, path: Path, checkpoint: str | None = None) -> "ModelFolder":
-        """The model at ``path``: a model folder, or a checkpoint's folder in it such as run/checkpoints/step-876.
+        """The model at ``path``: a model folder, or a checkpoint folder in it, such as run/checkpoints/step-876.
 
-        checkpoint: best, last or an update. Raises UserError with the existing checkpoints if it does not exist.
+        checkpoint: best, last or an update. Raises UserError that lists the existing checkpoints if it does not exist.
         """
         real = real_path(path)  # resolves links and a relative step-876
         folder = cls(path)
@@ -118,7 +118,7 @@ class ModelFolder:
         if match and not folder.config.exists():
             if checkpoint is not None:
                 raise UserError(f"{path}: is a checkpoint itself; leave `checkpoint` {checkpoint} out")
-            # Keep the path as it was typed if it contains the model folder.
+            # Keeps the path as typed if it contains the model folder.
             folder = cls(path.parent.parent if path.parent.name == real.parent.name else real.parent.parent)
             return cls(folder.path, folder._existing(int(match[1]), str(path)))
         if checkpoint is None:
@@ -143,10 +143,10 @@ class ModelFolder:
         shown = ", ".join(names if len(names) <= _SHOWN else ["...", *names[-_SHOWN:]])
         raise UserError(f"{wanted}: does not exist; the checkpoints of {self.path} are {shown}, the best is {best}")
 
-    config = _File("config.yaml")  # the experiment with every value resolved
+    config = _File("config.yaml")  # the experiment with all values resolved
     format_version = _File("format_version")
     corpus = _File("data.json")  # hashes of the training data
-    origin = _File("origin.json")  # the checkpoint that initialised the weights, if any
+    origin = _File("origin.json")  # the checkpoint that the weights were initialised with, if any
     ranking = _File("best")  # the best checkpoints with their metric, best first
     metrics = _File("metrics.jsonl")  # the history of a run, one JSON record per line
     tensorboard = _File("tensorboard")  # the same for TensorBoard
@@ -158,7 +158,7 @@ class ModelFolder:
 
     @property
     def named(self) -> Path:
-        """The path from which ``at`` makes the same ModelFolder."""
+        """The path for which ``at`` returns this ModelFolder."""
         return self.path if self.update is None else self.checkpoint(self.update)
 
     @property
@@ -179,11 +179,11 @@ class ModelFolder:
         return self.checkpoint(update) / "model.safetensors"
 
     def trainer(self, update: int) -> Path:
-        """The optimizer's and the loop's state of a checkpoint; an average has none."""
+        """The state of optimizer and training loop in a checkpoint; an average has none."""
         return self.checkpoint(update) / "trainer.pt"
 
     def validated(self, update: int) -> Path:
-        """The progress after a checkpoint's validation, if it was validated."""
+        """The progress after the validation of a checkpoint, if it was validated."""
         return self.checkpoint(update) / "validated.pt"
 
     def updates(self) -> list[int]:
@@ -192,8 +192,8 @@ class ModelFolder:
         return sorted(int(match[1]) for match in matches if match)
 
     def best_updates(self) -> list[int]:
-        """The updates of the kept best checkpoints, best first."""
-        # The ranking may name checkpoints that were deleted by hand.
+        """The updates of the best checkpoints kept, best first."""
+        # The ranking may contain checkpoints that were deleted by hand.
         existing = {f"step-{update}": update for update in self.updates()}
         names = [line.partition("\t")[0] for line in read_text(self.ranking).splitlines()]
         return [existing[name] for name in names if name in existing]
@@ -232,17 +232,17 @@ class ModelFolder:
             raise UserError(f"{changed}: does not match its checksum: damaged, changed or missing; {remedy}")
 
     def check_replaceable(self) -> None:
-        """Raise UserError if this folder holds a run or other files, which must not be replaced by a model."""
+        """Raise UserError if this folder is a run or has other files, which must not be replaced by a model."""
         foreign = any(self.path.glob("*")) and not self.config.exists()
         if foreign or any(self.checkpoints.glob(f"*/{self.trainer(0).name}")):
             raise UserError(f"{self}: holds a run or other files; give another `output` folder")
 
     def seal(self) -> None:
-        """Write the checksums of all files except weights that translation or resuming depends on."""
+        """Write the checksums of all files that translating or resuming needs, except weights."""
         write_checksums(self.path, self._sums())
 
     def unseal(self) -> None:
-        """Delete the checksums, before files are rewritten, so that a killed process leaves no wrong ones."""
+        """Delete the checksums before files are rewritten, so that a killed process leaves no wrong ones."""
         (self.path / CHECKSUMS).unlink(missing_ok=True)
 
     def _sums(self) -> dict[str, int]:
@@ -261,23 +261,23 @@ class ModelFolder:
         write_file(self.ranking, "".join(f"step-{int(update)}\t{metric:.6g}\n" for update, metric, *_ in best))
 
     def copy_settings(self, output: "ModelFolder") -> None:
-        """Copy every file but weights and history to ``output``. Raises UserError if a file cannot be copied."""
+        """Copy all files except weights and history to ``output``. Raises UserError if one cannot be copied."""
         translations = (self.translations("dev"), self.translations("test"))
         history = (self.checkpoints, self.ranking, self.metrics, self.log, *translations, self.lock)
         left_out = {CHECKSUMS, *(path.name for path in history)}
         output.path.mkdir(parents=True, exist_ok=True)
         for file in self.path.iterdir():
-            # The user's own files are copied too, but no folders: they may be TensorBoard's, or ``output`` itself.
+            # The user's own files are copied, too, but not folders, such as TensorBoard's or ``output`` itself.
             if file.name in left_out or file.is_dir():
                 continue
             try:
                 shutil.copy2(file, output.path)
             except OSError as error:
                 raise UserError(f"{file}: cannot be copied: {error.strerror or error}") from None
-        write_checksums(output.path, self._sums())  # of the source, so that a damaged copy is detected
+        write_checksums(output.path, self._sums())  # those of the source, so that a damaged copy is detected
 
     def copy_model(self, output: "ModelFolder") -> None:
-        """Copy all files that translation needs to ``output``, with the weights of the selected checkpoint only."""
+        """Copy all files that translation needs to ``output``, with only the weights of the selected checkpoint."""
         weights = self.chosen_weights()
         self.copy_settings(output)
         target = output.checkpoints / weights.parent.name
@@ -289,15 +289,15 @@ class ModelFolder:
     def replaced(self) -> Iterator["ModelFolder"]:
         """A temporary folder for a model, which replaces this model when the block ends.
 
-        Other files stay. After an error the old model is unchanged. Raises UserError if the disk is full.
+        Other files are kept. After an error the old model is unchanged. Raises UserError if the disk is full.
         """
-        # Links are followed, because a link must stay and a rename must not change disks.
+        # Links are followed, because a link must be kept and a rename must not cross disks.
         final = real_path(self.path)
         new = ModelFolder(final.with_name(f".{final.name}.{os.getpid()}.tmp"))
         with report_write_errors(self.path):
             new.path.mkdir(parents=True)
         try:
-            # Other errors may be of files that the caller reads.
+            # Other errors may concern files that the caller reads.
             with report_write_errors(self.path, only=FULL):
                 yield new
             with report_write_errors(self.path):
@@ -317,7 +317,7 @@ class ModelFolder:
 
 
 def read_text(path: Path) -> str:
-    """The text of a file, with U+FFFD for invalid UTF-8; empty if there is no such file."""
+    """The text of a file, with U+FFFD for invalid UTF-8; empty if the file does not exist."""
     return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
 
 
@@ -327,7 +327,7 @@ def at_checkpoint(folders: Iterable[Path | str], checkpoint: str | None) -> list
 
 
 def crc32(path: Path) -> int:
-    """The CRC-32 of a file, read block by block."""
+    """The CRC-32 of a file, read in blocks."""
     crc, block = 0, memoryview(bytearray(_BLOCK))
     with path.open("rb", buffering=0) as file:
         while size := file.readinto(block):
@@ -341,7 +341,7 @@ def write_checksums(folder: Path, sums: Mapping[str, int]) -> None:
 
 
 def check_regular(folder: Path) -> None:
-    """Raise UserError if ``folder`` has a pipe, a device or a link to one: reading it might never end."""
+    """Raise UserError if ``folder`` has a pipe, a device or a link to one, because reading it might never end."""
     try:
         paths = list(folder.iterdir()) if folder.is_dir() else []
         endless = next(
@@ -364,7 +364,7 @@ def changed_file(folder: Path) -> Path | None:
         return None
     try:
         sums = json.loads(path.read_bytes())
-        # The base name only: a path in a downloaded file must not leave the folder.
+        # Only the base name, because a path in a downloaded file must not leave the folder.
         files = {folder / Path(name).name: int(crc, 16) for name, crc in sums.items()}
     except (ValueError, RecursionError, TypeError, AttributeError):
         raise UserError(f"{path}: damaged; copy it again, or delete it to skip the checks") from None
