@@ -1,4 +1,4 @@
-"""The forest plot: each distinct claim's interval, with the paper's difference as a mark."""
+"""The forest plot: the interval of each distinct claim, with the paper's difference as a mark."""
 
 import math
 from collections.abc import Sequence
@@ -7,8 +7,8 @@ from typing import Any
 
 from judge import VERDICTS
 
-UNITS = {"BLEU": ("BLEU", 1.0), "cross-entropy": ("nats a token", 0.1)}  # and the step that axes are rounded to
-LONGEST = 6  # steps from 0 to the edge of a panel; an interval that goes on ends in an arrow
+UNITS = {"BLEU": ("BLEU", 1.0), "cross-entropy": ("nats per token", 0.1)}  # unit, and the step of the axis
+LONGEST = 6  # maximum steps from 0 to the edge of a panel; longer intervals end in an arrow
 GREEN, GREY, ORANGE, RED, PALE = "#1b7837", "#777777", "#b35806", "#b2182b", "#909090"
 COLOURS = dict(zip(VERDICTS, [GREEN, GREEN, GREEN, GREY, ORANGE, RED, PALE, PALE], strict=True))
 PAPER: dict[str, Any] = {"marker": "D", "linestyle": "", "color": "black", "fillstyle": "none", "zorder": 3}
@@ -57,7 +57,7 @@ def draw(papers: dict[str, Any], claims: Sequence[Any], path: Path) -> None:
                 color=colour,
             )
     keys = [
-        axes[0, 0].plot([], [], "o-", color="#777777", markersize=4, label="here, 95 % interval")[0],
+        axes[0, 0].plot([], [], "o-", color="#777777", markersize=4, label="measured, 95 % interval")[0],
         axes[0, 0].plot([], [], markersize=5, label="the paper", **PAPER)[0],
     ]
     figure.legend(handles=keys, loc="outside upper right", ncols=2, frameon=False)

@@ -1,17 +1,17 @@
-"""Judges the claims of plan.yaml by the ledger: the tables of README.md, all comparisons in RESULTS.md, and forest.svg.
+"""Judges the claims in plan.yaml by the ledger: writes the tables of README.md, RESULTS.md and forest.svg.
 
     python recipes/miniature/page.py
 
-The difference of two rows is that of their means over seeds with Welch's 95 % interval, positive in the direction of
-the claim. It is held against 0 and against the paper's difference (a cross-entropy's in proportion):
+The difference of two rows is that of their means over seeds, with Welch's 95 % interval, positive in the direction of
+the claim. It is compared with 0 and with the paper's difference (for cross-entropy, as a ratio):
 
-    reproduced      excludes 0, contains the paper's; without a number in the paper: excludes 0
-    larger          excludes 0, lies above the paper's
-    smaller         excludes 0, lies below the paper's
+    reproduced      excludes 0 and contains the paper's; if the paper has no number: excludes 0
+    larger          excludes 0 and lies above the paper's
+    smaller         excludes 0 and lies below the paper's
     undecided       contains 0 and the paper's
-    excluded        contains 0, lies below the paper's
-    reversed        excludes 0, in the other direction
-    did not train   a side is below the plan's floor, so that this is no measurement of the effect
+    excluded        contains 0 and lies below the paper's
+    reversed        excludes 0 in the other direction
+    did not train   a side is below the plan's floor, so the difference does not measure the effect
     not run         a seed of the plan is missing
 """
 
@@ -28,11 +28,11 @@ from judge import LEVEL, VERDICTS, Difference, holm, verdict, welch
 from run import HERE, jobs, read_ledger, seeds
 
 BEGIN, END = "<!-- Written by page.py from here ... -->", "<!-- ... to here. -->"
-Line = dict[str, Any]  # of the ledger
+Line = dict[str, Any]  # a line of the ledger
 
 
 class Measure(NamedTuple):
-    """What is read off a line of the ledger; `sign` makes a gain positive."""
+    """A metric of a line of the ledger; `sign` is -1 if lower is better."""
 
     of: Callable[[Line], float]
     digits: int = 2
@@ -48,38 +48,38 @@ MEASURES = {
 
 
 class Comparison(NamedTuple):
-    """Two rows of a group, and what came out; without differences where a seed is missing."""
+    """Two rows of a group and their results; without differences if a seed is missing."""
 
     group: str
     better: str
     worse: str
     counts: tuple[int, int]  # seeds of each side in the ledger
-    differences: dict[str, Difference]  # by measure
-    means: tuple[float, float]  # of the paper's own measure
-    paper: float | None  # the paper's difference, in that measure
+    differences: dict[str, Difference]  # by metric
+    means: tuple[float, float]  # of the paper's metric
+    paper: float | None  # the paper's difference in this metric
     verdict: str
-    planned: str  # the verdict of the seeds that were fixed before any run
+    planned: str  # the verdict with only the seeds that were fixed before any run
     marks: str
     p_sentences: float | None  # the largest p, over seeds, of the paired test over sentences
 
 
 class Claim(NamedTuple):
-    """What a paper says, and the comparisons that test it; the first that has been run judges it."""
+    """A claim of a paper, and the comparisons that test it; the first that has been run decides the verdict."""
 
     paper: str
     measure: str
-    content: dict[str, Any]  # of the plan
+    content: dict[str, Any]  # from the plan
     judge: Comparison
     others: list[Comparison]
 
     @property
     def difference(self) -> Difference | None:
-        """None where nothing is measured: not run, or did not train."""
+        """None if there is no measurement: not run, or did not train."""
         return None if self.judge.verdict in ("not run", "did not train") else self.judge.differences[self.measure]
 
 
 class Results:
-    """The plan, and the lines of the ledger that are of it as it is now."""
+    """The plan, and the lines of the ledger with its present settings."""
 
     def __init__(self, plan: dict[str, Any], ledger: list[Line]):
         self.plan = plan
@@ -87,7 +87,7 @@ class Results:
         self.lines = {line["id"]: line for line in ledger}
 
     def of(self, group: str, row: str) -> dict[int, Line]:
-        """By seed, in the order of the plan."""
+        """The lines of a row by seed, in the order of the plan."""
         wanted = [job for job in self.jobs.values() if (job.group, job.row) == (group, row)]
         return {job.seed: self.lines[job.id] for job in wanted if job.id in self.lines}
 
@@ -145,20 +145,20 @@ class Results:
 
 
 def later(content: dict[str, Any], row: str) -> list[int]:
-    """The seeds of a row that were added after results had been seen."""
+    """The seeds of a row that were added after results were known."""
     found: list[int] = content["rows"][row].get("later", content.get("later", []))
     return found
 
 
 def difference(measure: str, lines: list[dict[int, Line]]) -> Difference:
-    """Of a better and a worse row by a measure, positive where the better is better."""
+    """The difference of a better and a worse row in a metric, positive if the claim holds."""
     of, sign = MEASURES[measure].of, MEASURES[measure].sign
     better, worse = ([sign * of(line) for line in of_row.values()] for of_row in lines)
     return welch(better, worse)
 
 
 def printed(claim: dict[str, Any], measure: str, worse: float) -> float | None:
-    """The paper's difference; of a cross-entropy in proportion, since its unit and text are others there."""
+    """The paper's difference; for cross-entropy in proportion, since the paper has another unit and text."""
     if "paper" not in claim:
         return None
     first, second = claim["paper"]
@@ -166,7 +166,7 @@ def printed(claim: dict[str, Any], measure: str, worse: float) -> float | None:
 
 
 def corrected(claims: Sequence[Claim]) -> list[str]:
-    """The verdicts after Holm's correction over all tests, against 0 and the paper's, of the claims that trained."""
+    """The verdicts after Holm's correction over all tests, against 0 and the paper's effect, of claims that trained."""
     tested = [(claim, value) for claim in claims if claim.difference for value in (0.0, claim.judge.paper)]
     tests = [(claim, value) for claim, value in tested if value is not None]
     ps = [claim.difference.p(value) for claim, value in tests if claim.difference]
@@ -190,7 +190,7 @@ def table(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
 
 
 def spread(values: Sequence[float], digits: int = 2) -> str:
-    """Mean and deviation; the bare value of one."""
+    """Mean and standard deviation; a single value alone."""
     mean = f"{statistics.mean(values):.{digits}f}"
     return f"{mean} ± {statistics.stdev(values):.{digits}f}" if len(values) > 1 else mean
 
@@ -201,7 +201,7 @@ def interval(found: Difference, digits: int) -> str:
 
 
 def sign(found: Difference) -> str:
-    """Where the interval lies."""
+    """The sign of the interval; 0 if it contains 0."""
     low, high = found.interval
     return "+" if low > 0 else "−" if high < 0 else "0"
 
@@ -223,7 +223,7 @@ def counts_table(plan: dict[str, Any], claims: Sequence[Claim]) -> str:
 
 
 def claims_table(plan: dict[str, Any], claims: Sequence[Claim]) -> str:
-    """Every distinct claim with the comparison that judges it."""
+    """Every distinct claim with the comparison that decides its verdict."""
     lines = []
     for claim, after in zip(claims, corrected(claims), strict=True):
         judge, digits = claim.judge, MEASURES[claim.measure].digits
@@ -239,12 +239,12 @@ def claims_table(plan: dict[str, Any], claims: Sequence[Claim]) -> str:
             paper, interval(judge.differences[claim.measure], digits) if ran else "",
             f"**{judge.verdict}**", after, " ".join(sign(found) for found in others), judge.marks,
         ])  # fmt: skip
-    header = ["table", "claim", "better, worse", "seeds", "paper", "here", "verdict", "after Holm", "others", "marks"]
-    return table(header, lines)
+    header = ["table", "claim", "better, worse", "seeds", "paper", "measured", "verdict", "after Holm", "others"]
+    return table([*header, "marks"], lines)
 
 
 def headline_table(claims: Sequence[Claim]) -> str:
-    """The claims that the plan has a headline group for."""
+    """The claims that have a headline group in the plan."""
     lines = []
     for claim in claims:
         headline = [c for c in [claim.judge, *claim.others] if c.group.startswith("headline-")]
@@ -306,27 +306,27 @@ def rows_table(group: str, results: Results) -> str:
 
 
 def summary(results: Results, claims: Sequence[Claim]) -> str:
-    """What README.md has between its marks."""
+    """The text between the marks of README.md."""
     return "\n".join([
-        counts_table(results.plan, claims), "![Each claim's interval, and the paper's effect](forest.svg)\n",
-        "## Claim by claim\n", claims_table(results.plan, claims),
+        counts_table(results.plan, claims), "![The interval of each claim, and the paper's effect](forest.svg)\n",
+        "## All claims\n", claims_table(results.plan, claims),
         "## Headline claims, five seeds\n", headline_table(claims),
     ])  # fmt: skip
 
 
 def details(results: Results, claims: Sequence[Claim]) -> Iterator[str]:
-    """RESULTS.md in parts."""
+    """The parts of RESULTS.md."""
     yield "# The papers' claims in miniature: every comparison and every row\n"
     yield (
         "Written by `page.py` from `plan.yaml` and `results.jsonl`; [README.md](README.md) has the verdicts and marks. "
         "Differences are positive in the direction of the claim, with 95 % intervals; cross-entropy is the lowest of "
-        "all passes, in nats a token. The first comparison of a claim judges it, by the paper's measure. The column "
-        "`p, sentences` is the largest p, over seeds, of the paired randomisation test over test sentences (BLEU); "
-        "`planned seeds` is the verdict without seeds that were added later.\n"
+        "all epochs, in nats per token. The first comparison of a claim decides its verdict, by the paper's metric. "
+        "The column `p, sentences` is the maximum p over seeds of paired approximate randomisation over test "
+        "sentences (BLEU); `planned seeds` is the verdict without seeds that were added later.\n"
     )
     trained = [line for line in results.lines.values() if "machine" in line]
-    machines = sorted({f"{line['machine']}, {line['precision']}" for line in trained}) or ["nothing yet"]
-    signatures = sorted({line["signature"] for line in trained if "signature" in line}) or ["nothing yet"]
+    machines = sorted({f"{line['machine']}, {line['precision']}" for line in trained}) or ["none yet"]
+    signatures = sorted({line["signature"] for line in trained if "signature" in line}) or ["none yet"]
     yield f"Trained on: {'; '.join(machines)}. BLEU: {'; '.join(signatures)}.\n"
     for name, paper in results.plan["papers"].items():
         yield f"## {paper['title']}: {paper['subject']}, by {paper['measure']}\n"
@@ -345,7 +345,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--plan", type=Path, default=HERE / "plan.yaml")
     parser.add_argument("--ledger", type=Path, default=HERE / "results.jsonl")
-    parser.add_argument("--readme", type=Path, default=HERE / "README.md", help="its text outside the marks stays")
+    parser.add_argument("--readme", type=Path, default=HERE / "README.md", help="text outside the marks is kept")
     options = parser.parse_args()
     results = Results(yaml.safe_load(options.plan.read_text()), read_ledger(options.ledger))
     claims = results.claims()

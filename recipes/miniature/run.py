@@ -1,11 +1,11 @@
-"""Trains, averages, translates and scores the rows of plan.yaml, and appends what came out to results.jsonl.
+"""Trains, averages, translates and scores the rows of plan.yaml, and appends the results to results.jsonl, the ledger.
 
     python recipes/miniature/run.py                           # every row, one after the other
     python recipes/miniature/run.py --groups zhou --jobs 2    # the rows of one group, two at a time
 
-WORK/CORPUS/raw has {train,dev,test}.LANGUAGE of each corpus; run.sh downloads them. Everything else below WORK is made
-here, by nmtkit commands of the Python that runs this script. What is finished stands in the ledger and is not done
-again; what was stopped, or killed, goes on where it was. OMP_NUM_THREADS is the threads of each training.
+WORK/CORPUS/raw has {train,dev,test}.LANGUAGE of each corpus; run.sh downloads them. This script makes everything else
+below WORK, with nmtkit commands of its own Python. Rows in the ledger are skipped, and stopped or killed trainings are
+resumed. OMP_NUM_THREADS is the number of threads of each training.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import yaml
 
 HERE = Path(__file__).parent
-BLEU, CHRF = "sacreBLEU-13a", "chrF2"  # as `nmtkit score --json` names them
+BLEU, CHRF = "sacreBLEU-13a", "chrF2"  # their names in `nmtkit score --json`
 
 
 class Job(NamedTuple):
@@ -35,9 +35,9 @@ class Job(NamedTuple):
     row: str
     seed: int
     corpus: str
-    settings: dict[str, Any]  # preset, what differs from it, data and search
-    trained: str | None  # the row whose model this one translates with, if it is not its own
-    tested: bool  # false for rows that choose a setting: they never see the test set
+    settings: dict[str, Any]  # preset, changes, data and search
+    trained: str | None  # the row whose model this one translates with, if it does not train its own
+    tested: bool  # false for rows that choose settings, which are never evaluated on the test set
 
     @property
     def folder(self) -> str:
@@ -45,18 +45,18 @@ class Job(NamedTuple):
 
     @property
     def id(self) -> str:
-        """Ten hexadecimal digits of all that decides the result."""
+        """Ten hexadecimal digits of the hash of all settings that affect the result."""
         content = json.dumps([self.group, self.row, self.seed, self.settings], sort_keys=True)
         return hashlib.sha256(content.encode()).hexdigest()[:10]
 
 
 def text(value: object) -> str:
-    """A value of the plan as `--set` wants it: null, true and false as YAML writes them."""
+    """A value of the plan for `--set`: null, true and false as in YAML."""
     return json.dumps(value) if value is None or isinstance(value, bool) else str(value)
 
 
 def jobs(plan: dict[str, Any]) -> list[Job]:
-    """Every row of every group with each of its seeds, in the order of the plan, so that claims are settled in it."""
+    """Every row of every group with each of its seeds, in the order of the plan."""
     planned = []
     for group, content in plan["groups"].items():
         general = plan["common"] | plan["budgets"][content["budget"]]
@@ -75,7 +75,7 @@ def jobs(plan: dict[str, Any]) -> list[Job]:
 
 
 def seeds(group: dict[str, Any], row: dict[str, Any]) -> list[int]:
-    """Those of a row, or of its group: first those fixed before any run, then those added later."""
+    """The seeds of a row, or of its group: first those fixed before any run, then those added later."""
     return row.get("seeds", group["seeds"]) + row.get("later", group.get("later", []))
 
 
@@ -84,15 +84,15 @@ def read_ledger(path: Path) -> list[dict[str, Any]]:
 
 
 class Runner:
-    """Does jobs below ``work`` and keeps the ledger; ``run`` may be called by several threads."""
+    """Runs jobs below ``work`` and appends to the ledger; ``run`` may be called by several threads."""
 
     def __init__(self, plan: dict[str, Any], work: Path, ledger: Path):
         self.plan, self.work, self.ledger = plan, work.resolve(), ledger
-        self.lock = threading.Lock()  # of the ledger, and of making data
+        self.lock = threading.Lock()  # for the ledger and the data folders
         self.commit = commit()
 
     def run(self, job: Job) -> None:
-        """Everything from the data to the line of the ledger, unless that is there."""
+        """Prepare, train, test and append a line to the ledger, unless it is already there."""
         with self.lock:
             if job.id in {record["id"] for record in read_ledger(self.ledger)}:
                 return
@@ -123,7 +123,7 @@ class Runner:
             self._nmtkit(folder, "average", "--model", folder / "run", "--output", folder / "averaged")
 
     def _test(self, job: Job, folder: Path, model: Path) -> dict[str, Any]:
-        """BLEU and chrF of the test set, whose translations stay in test.hyp."""
+        """BLEU and chrF of the test set, whose translations are kept in test.hyp."""
         source = self.work / job.corpus / "raw" / f"test.{job.settings['data']['source']}"
         part, output = folder / "test.part", folder / "test.hyp"
         self._nmtkit(folder, "translate", "--model", model / "averaged", "--input", source, "--output", part,
@@ -144,7 +144,7 @@ class Runner:
             self._append({"id": "-".join(ids), "p": tested["systems"][1]["p"], "signature": tested["signature"]})
 
     def _prepare(self, corpus: str) -> None:
-        """The data folder of a corpus; a step that was finished left a mark."""
+        """Make the data folder of a corpus; finished steps are marked by files."""
         folder = self.work / corpus
         for number, step in enumerate(self.plan["corpora"][corpus]["steps"], 1):
             mark = folder / f"step{number}.done"
@@ -159,7 +159,7 @@ class Runner:
         return json.loads(self._nmtkit(self.work / job.folder, "score", *arguments, *options))
 
     def _nmtkit(self, folder: Path, *arguments: object) -> str:
-        """Runs a command in a folder, whose file log keeps what it says; its failure ends the runner."""
+        """The output of a command run in a folder, with its messages in the file log; its failure ends the runner."""
         command = [sys.executable, "-m", "nmtkit", *map(str, arguments)]
         with (folder / "log").open("a") as log:
             done = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, stderr=log, text=True, check=False)
@@ -169,14 +169,14 @@ class Runner:
         return done.stdout
 
     def _append(self, record: dict[str, Any]) -> None:
-        """One write of one line: a kill leaves all of it or nothing."""
+        """Append a line in a single write, so that a kill leaves all of it or nothing."""
         with self.ledger.open("ab", buffering=0) as file:
             file.write(json.dumps(record).encode() + b"\n")
             os.fsync(file.fileno())
 
 
 def history(run: Path) -> dict[str, Any]:
-    """What a training logged: where and in which precision, words seen, seconds, and dev scores by pass."""
+    """The figures in the log of a training: machine and precision, words, seconds, and dev scores by epoch."""
     records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     windows = [record for record in records if record["kind"] == "train"]
     validations = [record for record in records if record["kind"] == "valid"]
@@ -201,7 +201,7 @@ def processor() -> str:
 
 
 def commit() -> str:
-    """The commit that the nmtkit which trains was checked out at, with -dirty if files were changed."""
+    """The commit of the nmtkit that trains, with -dirty if files were changed."""
     found = importlib.util.find_spec("nmtkit")
     assert found, "nmtkit is not installed"
     assert found.origin
@@ -211,13 +211,13 @@ def commit() -> str:
 
 
 def comparisons(plan: dict[str, Any]) -> list[tuple[str, str, str]]:
-    """Group, better row and worse row of everything that the claims compare."""
+    """Group, better row and worse row of all comparisons of the claims."""
     claims = [claim for paper in plan["papers"].values() for claim in paper["claims"]]
     return [tuple(rows) for claim in claims for rows in claim["compare"] + claim.get("beside", [])]
 
 
 def pairs(plan: dict[str, Any], planned: list[Job]) -> list[tuple[Job, Job]]:
-    """Better and worse of every comparison, with every seed that both have."""
+    """Better and worse job of every comparison, for every seed that both rows have."""
     found = {(job.group, job.row, job.seed): job for job in planned}
     return [
         (found[group, better, seed], found[group, worse, seed])
@@ -248,7 +248,7 @@ def main() -> None:
             runner.compare(better, worse)
 
     wanted = [job for job in planned if not options.groups or job.group in options.groups]
-    for translated_only in (False, True):  # rows that take another's model come when that is there
+    for translated_only in (False, True):  # rows that use another row's model run after it
         with ThreadPoolExecutor(options.jobs) as pool:
             running = [pool.submit(run, job) for job in wanted if (job.trained is not None) == translated_only]
             try:
