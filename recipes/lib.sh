@@ -1,16 +1,16 @@
-# What the recipes share; each run.sh sources this file. Bash 4.4 or later, curl, tar and gzip.
+# Functions of the recipes; each run.sh sources this file. Needs Bash 4.4 or later, curl, tar and gzip.
 #
-#   SCALE=tiny      the whole script in minutes: 2,000 training pairs, 20 sentences to develop and to test on, 3 updates;
-#                   in a folder of its own, work/RECIPE-tiny
-#   MIRROR=http://host:port/folder      takes every download from there, under the path that it has on its own host.
-#                   Published sizes and checksums are not asked of a mirror: the tests serve small files of these names.
+#   SCALE=tiny      the whole script in minutes: 2,000 training pairs, development and test sets of 20 sentences, 3
+#                   updates; in the separate folder work/RECIPE-tiny
+#   MIRROR=http://host:port/folder      download everything from there, with the paths of the original hosts. Published
+#                   sizes and checksums are not checked: the tests serve small files of the same names.
 
 tiny_training=()
 if [ "${SCALE:-full}" = tiny ]; then
     tiny_training=(--set training.max_updates=3 --set training.batch_sentences=8 --set training.batch_tokens=null)
 fi
 
-# fetch URL [MD5]: download/HOST/PATH; a download that was broken off goes on where it stopped.
+# fetch URL [MD5]: downloads to download/HOST/PATH; an interrupted download is resumed.
 fetch() {
     local file=download/${1#*://} url=${MIRROR:+$MIRROR/${1#*://*/}}
     if [ -e "$file" ]; then return; fi
@@ -21,7 +21,7 @@ fetch() {
     mv "$file.part" "$file"
 }
 
-# check_lines SRC TGT [N]: both sides have as many lines, and as many as were published.
+# check_lines SRC TGT [N]: checks that both sides have equally many lines, and the published number.
 check_lines() {
     local src tgt
     src=$(wc -l < "$1")
@@ -30,7 +30,7 @@ check_lines() {
     [ -n "${MIRROR:-}" ] || [ "$src" = "${3:-$src}" ] || stop "$1 has $src lines and should have $3; fetch it again"
 }
 
-# collect OUT LINES FILE...: the files after each other; under SCALE=tiny, LINES lines with an equal share of each.
+# collect OUT LINES FILE...: concatenates the files; with SCALE=tiny, only LINES lines, equally many of each.
 collect() {
     local out=$1 lines=$2
     shift 2
@@ -39,7 +39,7 @@ collect() {
     mv "$out.part" "$out"
 }
 
-# collect_sets LANGUAGE DEV TEST: raw/{train,DEV,TEST}.{en,LANGUAGE} of those in corpora/; English comes first.
+# collect_sets LANGUAGE DEV TEST: makes raw/{train,DEV,TEST}.{en,LANGUAGE} from corpora/, English first.
 collect_sets() {
     local target=$1 language set
     shift
@@ -49,8 +49,8 @@ collect_sets() {
     done
 }
 
-# multi30k FOLDER [LANGUAGE]: raw/{train,valid,test2016}.{en,LANGUAGE} of Multi30k (LANGUAGE: de), task 1 of
-# https://github.com/multi30k/dataset, from FOLDER/{train,valid,test2016}.{en,LANGUAGE}.gz, or downloaded if FOLDER is empty.
+# multi30k FOLDER [LANGUAGE]: makes raw/{train,valid,test2016}.{en,LANGUAGE} of Multi30k (LANGUAGE: de), task 1 of
+# https://github.com/multi30k/dataset, from FOLDER/{train,valid,test2016}.{en,LANGUAGE}.gz; downloaded if FOLDER is "".
 multi30k() {
     local task=github.com/multi30k/dataset/raw/master/data/task1/raw target=${2:-de} set language file
     if [ -e "raw/test2016.$target" ]; then return; fi
@@ -71,9 +71,9 @@ multi30k() {
     collect_sets "$target" valid test2016
 }
 
-# tatoeba FOLDER: raw/{train,valid,test}.{en,de}, short everyday sentences, from FOLDER/{train,valid,test}.{en,de}.gz, or
-# downloaded if FOLDER is empty. Of the archive's pairs, which are sorted by the English sentence, those of every 80th
-# sentence are for development and for testing, so that no test sentence is in training.
+# tatoeba FOLDER: makes raw/{train,valid,test}.{en,de}, short everyday sentences, from
+# FOLDER/{train,valid,test}.{en,de}.gz; downloaded if FOLDER is "". The pairs of the archive are sorted by the English
+# sentence; those of every 80th sentence are for development and for testing, so no test sentence is in training.
 tatoeba() {
     local file set
     if [ -e raw/test.de ]; then return; fi
@@ -92,8 +92,8 @@ tatoeba() {
     collect_sets de valid test
 }
 
-# train_seeds N: run-$model-SEED on $data for each of ${seeds[@]} and, if N is above 1, averaged-$model-SEED, the mean of its
-# last N checkpoints (under SCALE=tiny of its 3). The models to translate with are then in ${systems[@]}.
+# train_seeds N: trains run-$model-SEED on $data for each of ${seeds[@]} and, if N is above 1, averages its last N
+# checkpoints (with SCALE=tiny, 3) into averaged-$model-SEED. Sets ${systems[@]}, the models to translate with.
 train_seeds() {
     local last=$1 seed
     if [ "$last" -gt 1 ] && [ "${SCALE:-full}" = tiny ]; then
@@ -111,12 +111,12 @@ train_seeds() {
     done
 }
 
-# split_compounds LANGUAGE: plain text tokenised as Moses does, with compounds split, rich ##AT##-##AT## text.
+# split_compounds LANGUAGE: tokenises plain text with Moses' rules and splits compounds, rich ##AT##-##AT## text.
 split_compounds() {
     sacremoses -q -l "$1" tokenize | sed 's/\([^ ]\)-\([^ ]\)/\1 ##AT##-##AT## \2/g'
 }
 
-# segments FILE: the sentences of an SGML or XML test set, one a line.
+# segments FILE: prints the sentences of an SGML or XML test set, one per line.
 segments() {
     sed -n '/<seg /{s/.*<seg [^>]*>[[:space:]]*//; s/[[:space:]]*<\/seg>.*//; p}' "$1"
 }

@@ -1,24 +1,24 @@
 #!/usr/bin/env bash
-# nmtkit, JoeyNMT 2.3, OpenNMT-py 3.5 and CTranslate2 4 on the same data at the same sizes, in turns: tables of speed and memory.
+# Speed and memory of nmtkit, JoeyNMT 2.3, OpenNMT-py 3.5 and CTranslate2 4 on the same data, with the same sizes.
 #
-#   recipes/benchmarks/peers.sh                       # equal work: models that are all but random, translations of 15 words
-#   recipes/benchmarks/peers.sh learnt                # models trained for three epochs, once: whole commands by the clock
+#   recipes/benchmarks/peers.sh                       # equal work: almost random models, translations of 15 words
+#   recipes/benchmarks/peers.sh learnt                # models trained once, for three epochs: wall time of commands
 #   THREADS=4 ROUNDS=3 CORPUS=/path/to/multi30k RUN="taskset -c 0-3" recipes/benchmarks/peers.sh
 #
-# Multi30k English-German, joint BPE of 10,000 merges, embedding 256, one-layer bidirectional GRU encoder, GRU decoder of
-# 512, Bahdanau's attention, 80 sentences a batch, beam 5; and Transformers of the base size: the files in peers/. The same
-# command goes on where it was stopped; remove figures.jsonl to measure anew.
+# Multi30k English-German, joint BPE with 10,000 merges, embedding 256, one-layer bidirectional GRU encoder, GRU decoder
+# of 512, Bahdanau's attention, batches of 80 sentences, beam 5; and Transformers of base size: see the files in peers/.
+# The same command resumes a stopped one; remove figures.jsonl to measure again.
 #
-#   THREADS   of each process [1]. nmtkit translates with as many processes that have one thread each, as it does by itself
-#   ROUNDS    how often each is measured [2]
-#   RUN       goes before every measurement: taskset, say, or a lock
+#   THREADS   of each process [1]. nmtkit, as by default, translates with this many processes of one thread each
+#   ROUNDS    the number of measurements of each [2]
+#   RUN       a prefix for every measurement, such as taskset or a lock
 #   CORPUS    a folder with train.en.gz, valid.*, test2016.*; without it they are downloaded
-#   WORK      where everything is written [peers]; SENTENCES of test2016 are translated [1000]
+#   WORK      the folder for everything [peers]; SENTENCES of test2016 are translated [1000]
 #   LINES     the texts for whole commands ["1000 10000"]: test2016, then the beginning of the training text
-#   TORCH     the version of PyTorch that all have [2.13.0]. On Linux PyPI's brings CUDA with it, gigabytes:
-#             PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu has the small ones
+#   TORCH     the version of PyTorch for all toolkits [2.13.0]. On Linux, PyPI's includes gigabytes of CUDA;
+#             PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu installs the small one
 #
-# `python` must be one that nmtkit is installed in: PATH="$PWD/.venv/bin:$PATH" recipes/benchmarks/peers.sh
+# `python` must be one with nmtkit: PATH="$PWD/.venv/bin:$PATH" recipes/benchmarks/peers.sh
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 export OMP_NUM_THREADS=${THREADS:-1}
@@ -38,7 +38,7 @@ for part in train.en train.de val.en val.de test_2016_flickr.en test_2016_flickr
     fi
 done
 
-# 2. The same tokens for all. Only 20 sentences to develop on: validations are not what is measured.
+# 2. The same tokens for all. A development set of only 20 sentences, because validation is not measured.
 if [ ! -e words.tgt ]; then
     for language in en de; do
         zcat "$corpus/valid.$language.gz" | sed -n 1,20p > "raw/dev.$language"
@@ -51,26 +51,26 @@ if [ ! -e words.tgt ]; then
     for side in src tgt; do tail -n +5 "data/vocab.$side" | cut -f 1 > "words.$side"; done # each adds its own symbols
 fi
 
-# 3. The toolkits, each in a virtual environment. OpenNMT-py 3.5.1 asks for torch<2.3, but runs with what the others have.
+# 3. The toolkits, each in a virtual environment. OpenNMT-py 3.5.1 requires torch<2.3, but works with this version.
 echo "torch==${TORCH:-2.13.0}" > constraints.txt
 echo "setuptools<81" >> constraints.txt # JoeyNMT's TensorBoard writer imports pkg_resources
-install() { # FOLDER, then what pip takes
+install() { # FOLDER, then arguments of pip
     [ -x "$1/bin/python" ] || python -m venv "$1"
     "$1/bin/python" -m pip install --quiet --disable-pip-version-check -c constraints.txt "${@:2}"
 }
-install joeynmt joeynmt==2.3.0 importlib_metadata # which it imports and does not ask for
+install joeynmt joeynmt==2.3.0 importlib_metadata # imported, but not a dependency
 install opennmt torch configargparse 'ctranslate2<5' tensorboard flask waitress 'pyonmttok<2' pyyaml sacrebleu rapidfuzz \
     pyahocorasick fasttext-wheel spacy six
 install opennmt --no-deps OpenNMT-py==3.5.1
-export TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1 # its own files, which it wrote just now, are pickles
+export TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1 # its own checkpoints are pickles
 export CUDA_VISIBLE_DEVICES=
 
-# 4. In turns, so that a machine that is busy for a while slows all of them.
+# 4. Interleaved, so that a temporarily busy machine slows all of them.
 peers() { ${RUN:-} python "$here/peers.py" "$@"; }
 python "$here/peers.py" systems > systems
 if [ "${1:-}" = learnt ]; then
     for toolkit in nmtkit opennmt joeynmt; do peers learn "$toolkit"; done
-    grep -v Transformer systems > chosen # a pass is too little for those
+    grep -v Transformer systems > chosen # one epoch is too little for these
 else
     cp systems chosen
     for toolkit in nmtkit-transformer opennmt-transformer; do peers train "$toolkit" 1; done

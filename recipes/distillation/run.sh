@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Sequence-level distillation (Kim and Rush 2016): small models learn what an ensemble of three writes, on Multi30k.
+# Distillation (Kim and Rush 2016) on Multi30k: small models learn from the output of an ensemble of three.
 #
 #   recipes/distillation/run.sh
 #   CORPUS=folder recipes/distillation/run.sh                    # with {train,valid,test2016}.{en,de}.gz
-#   TEACHERS="run-a run-b run-c" recipes/distillation/run.sh     # models that are trained already, of one target vocabulary
-#   SCALE=tiny recipes/distillation/run.sh                       # all of it on a slice, in a few minutes
+#   TEACHERS="run-a run-b run-c" recipes/distillation/run.sh     # trained models with the same target vocabulary
+#   SCALE=tiny recipes/distillation/run.sh                       # on a slice of the data, in a few minutes
 #
-# Everything is written below WORK (default: work/distillation). What exists is not made again: run the script again, and
-# it goes on where it stopped, within a training or in the thousand sentences that the ensemble was translating.
-# EPOCHS (default 9) is the number of epochs of every training run. Shortlists need a word alignment, by eflomal.
+# Everything is written below WORK (default: work/distillation). The same command resumes a stopped one, even within a
+# training run or a translation by the ensemble. EPOCHS (default 9) is the number of epochs of every training run.
+# Shortlists need a word alignment by eflomal.
 set -euo pipefail
 recipe=$(cd "$(dirname "$0")" && pwd)
 corpus=${CORPUS:+$(realpath "$CORPUS")}
@@ -29,14 +29,14 @@ fi
 if [ ! -e data/lexicon.tsv ]; then nmtkit align --threshold 3; fi
 if [ ! -e data/ids.json ]; then nmtkit vocab; fi
 
-# train MODEL DATA RUN: a model in its small version, in averaged-RUN.
+# train MODEL DATA RUN: trains the small version of a model; the average of its checkpoints is averaged-RUN.
 train() {
     nmtkit train --model "$1-small" --data "$2" --output "run-$3" --max-epochs "${EPOCHS:-9}" \
         --set training.patience=null "${tiny_training[@]}"
     if [ ! -e "averaged-$3" ]; then nmtkit average --model "run-$3" --output "averaged-$3"; fi
 }
 
-# 2. The teacher: three models as one.
+# 2. The teacher: an ensemble of three models.
 if [ ${#teachers[@]} = 0 ]; then
     for model in bideep dtmt1 densenmt-4l-2; do
         train "$model" data "$model"
@@ -45,8 +45,8 @@ if [ ${#teachers[@]} = 0 ]; then
 fi
 if [ ! -e teacher ]; then nmtkit ensemble "${teachers[@]}" --output teacher; fi
 
-# 3. What the teacher writes for the sources of the training text, a thousand sentences at a time. A teacher of three
-#    updates never ends a sentence, so that SCALE=tiny asks it for few, greedily.
+# 3. The teacher's translations of the training sources, a thousand sentences at a time. A teacher trained for three
+#    updates never ends a sentence, so SCALE=tiny translates only a few, greedily.
 pairs=$(wc -l < raw/train.en) lines=1000 beam=5
 if [ "${SCALE:-full}" = tiny ]; then pairs=100 lines=50 beam=1; fi
 mkdir -p parts
@@ -62,7 +62,7 @@ done
 cat parts/de.???? > teacher.de
 check_lines teacher.en teacher.de
 
-# 4. Its text, in the tokens and the vocabularies of the first one: students differ in what they read, and in nothing else.
+# 4. The distilled text, with the tokens and vocabularies of the original: students differ only in their training text.
 if [ ! -e data-teacher/manifest.json ]; then
     nmtkit prep --like data --output data-teacher \
         --train teacher.{en,de} --dev raw/valid.{en,de} --test raw/test2016.{en,de}
@@ -71,13 +71,13 @@ if [ ! -e data-teacher/ids.json ]; then
     nmtkit vocab --data data-teacher --src-from data/vocab.src --tgt-from data/vocab.tgt
 fi
 
-# 5. The students, of the text that people have written and of the teacher's.
+# 5. The students, trained on the original text and on the teacher's.
 for student in "${students[@]}"; do
     train "$student" data "$student-alone"
     train "$student" data-teacher "$student-taught"
 done
 
-# seconds COMMAND...: how long it takes.
+# seconds COMMAND...: the wall time of a command.
 seconds() {
     local begin
     begin=$(date +%s.%N)
@@ -85,8 +85,8 @@ seconds() {
     echo "$begin $(date +%s.%N)" | awk '{ printf "%.2f", $2 - $1 }'
 }
 
-# translate NAME MODEL [OPTION...]: the test set in NAME.de by one process; in NAME.seconds the time for its first line, in
-# which the process starts, and the time for all.
+# translate NAME MODEL [OPTION...]: translates the test set into NAME.de with one process; NAME.seconds has the time for
+# the first line, which includes the start, and for all lines.
 translate() {
     local name=$1 command=(nmtkit translate --jobs 1 --model "$2" "${@:3}") first all
     if [ -e "$name.seconds" ]; then return; fi
@@ -95,7 +95,7 @@ translate() {
     echo "$first $all" > "$name.seconds"
 }
 
-# 6. The test set by all of them: with beams, greedily, with 8 bits, and with a shortlist.
+# 6. The test set, translated by all models: with beam search, greedily, in int8, and with a shortlist.
 mkdir -p test
 head -n 1 raw/test2016.en > test/first.en
 small=(--precision int8 --shortlist 500 --lexicon data/lexicon.tsv)
@@ -111,7 +111,7 @@ for student in "${students[@]}"; do
     translate "test/$student.taught.int8.shortlist.greedy" "$model" "${small[@]}" --beam-size 1
 done
 
-# 7. BLEU, and sentences per second without the start.
+# 7. BLEU, and sentences per second without startup.
 systems=(test/*.seconds)
 nmtkit score "${systems[@]/%.seconds/.de}" raw/test2016.de --language de
 for system in "${systems[@]}"; do

@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# IWSLT'14 German-English as in Shen et al. 2018, section 4: TED talks, 25K joint BPE; lower-cased and with 160,239 pairs to
-# train on, as the script has it that most people use.
+# IWSLT'14 German-English as in Shen et al. 2018, section 4: TED talks, 25K joint BPE; lower-cased, 160,239 training
+# pairs, as in the most common script.
 #
 #   recipes/iwslt14-de-en/run.sh densenmt-4l-2           # or convs2s-4l, densenmt-8l-2-e64, densenmt-enc-4l, ...
 #   WORDS=1 recipes/iwslt14-de-en/run.sh densenmt-8l-2   # words instead of BPE (table 4)
 #   TEDX=1 recipes/iwslt14-de-en/run.sh densenmt-4l-2    # the test set with TEDX dev2012, which the common script adds
 #   TEXT=folder recipes/iwslt14-de-en/run.sh convs2s-4l  # your {train,dev,test}.{de,en}, tokenised and lower-cased
-#   SCALE=tiny recipes/iwslt14-de-en/run.sh convs2s-4l   # all of it on a slice, in minutes
-#   recipes/iwslt14-de-en/run.sh convs2s-4l --max-updates 100    # more arguments go to nmtkit train
+#   SCALE=tiny recipes/iwslt14-de-en/run.sh convs2s-4l   # on a slice of the data, in minutes
+#   recipes/iwslt14-de-en/run.sh convs2s-4l --max-updates 100    # further arguments are for nmtkit train
 #
-# The presets are the paper's systems with its settings: batches of 32 sentences, NAG with a rate of 0.25 that falls to
-# a tenth at every rise of the dev loss, until it is below 1e-4; beam 5.
+# The presets are the paper's systems with its settings: batches of 32 sentences, NAG with a learning rate of 0.25,
+# divided by ten whenever the dev loss rises, until it is below 1e-4; beam 5.
 #
-# Everything is written below WORK (default: work/iwslt14-de-en). What exists is not made again.
+# Everything is written below WORK (default: work/iwslt14-de-en). Existing files are not made again.
 set -euo pipefail
 recipe=$(cd "$(dirname "$0")" && pwd)
 model=${1:-densenmt-4l-2}
@@ -27,7 +27,7 @@ case $model in
     *) stop "$model is none of this recipe's presets; recipes/README.md lists them" ;;
 esac
 
-# 1. The talks of the evaluation campaign, where fairseq keeps a copy, without the marks around their lines.
+# 1. The talks of the evaluation campaign, from fairseq's copy, without markup.
 if [ -z "$text" ] && [ ! -e raw/test.en ]; then
     fetch http://dl.fbaipublicfiles.com/fairseq/data/iwslt14/de-en.tgz 10936dfdf616504ddbd844e91b94ef4a
     mkdir -p corpora
@@ -46,8 +46,8 @@ if [ -z "$text" ] && [ ! -e raw/test.en ]; then
     done
 fi
 
-# 2. Moses tokenisation, lower case; pairs of 1 to 175 words, neither side 1.5 times the other. Of what is left every
-#    23rd pair is for development, as in that script; the paper draws 7,000 at random.
+# 2. Moses tokenisation, lower case; pairs of 1 to 175 words with a length ratio below 1.5. Every 23rd of the remaining
+#    pairs is for development, as in that script; the paper samples 7,000.
 if [ -z "$text" ]; then
     text=$PWD/text
     if [ ! -e text/test.en ]; then
@@ -64,7 +64,7 @@ if [ -z "$text" ]; then
     fi
 fi
 
-# 3. Joint BPE of 25,000 merges, or words; known are those that come three times, as in the authors' release.
+# 3. Joint BPE with 25,000 merges, or words; vocabularies have words with at least three occurrences, as in the release.
 system=$model data=data segmentation=(--bpe 25000)
 if [ -n "${WORDS:-}" ]; then system=$model-words data=data-unsplit segmentation=(--words); fi
 if [ ! -e $data/manifest.json ]; then
@@ -75,11 +75,11 @@ if [ ! -e $data/ids.json ]; then
     nmtkit vocab --data $data --min-count 3
 fi
 
-# 4. Train, with the values of the preset; a run that is finished is left alone.
+# 4. Train with the settings of the preset; finished runs are skipped.
 nmtkit train --model "$model" --data $data --output "run-$system" "${tiny_training[@]}" "${@:2}"
 
-# 5. Translate with the weights of the lowest dev loss, greedily and with the preset's beam (table 4), and score as the
-#    paper does: lower-cased words.
+# 5. Translate with the checkpoint of the lowest dev loss, greedily and with the preset's beam (table 4), and score
+#    lower-cased words, as in the paper.
 nmtkit translate --model "run-$system" --beam-size 1 < "$text/test.de" > "test.$system.greedy.en"
 nmtkit translate --model "run-$system" < "$text/test.de" > "test.$system.en"
 for translation in "test.$system.greedy.en" "test.$system.en"; do

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # IWSLT'14 Turkish-English, the systems of Shen et al. 2018: raw text to scored translations, for one preset.
 #
-#   recipes/iwslt14-tr-en/run.sh densenmt-8l-2                          # Tr-En: BPE, 30K merges a side
-#   MORPH=folder recipes/iwslt14-tr-en/run.sh densenmt-8l-2             # Tr-En-morph: Turkish that you segmented
-#   SCALE=tiny recipes/iwslt14-tr-en/run.sh densenmt-4l-1-e64           # all of it on a slice, in minutes
+#   recipes/iwslt14-tr-en/run.sh densenmt-8l-2                          # Tr-En: BPE, 30K merges per side
+#   MORPH=folder recipes/iwslt14-tr-en/run.sh densenmt-8l-2             # Tr-En-morph: Turkish, segmented by you
+#   SCALE=tiny recipes/iwslt14-tr-en/run.sh densenmt-4l-1-e64           # on a slice of the data, in minutes
 #
-# MORPH has train.tr, dev.tr, tst2011.tr, ..., tst2014.tr: the lines of raw/, which step 1 makes, as morphemes with
-# spaces between (the paper takes Zemberek's, github.com/orhanf/zemberekMorphTR). Run once without it to get raw/.
+# MORPH has train.tr, dev.tr, tst2011.tr, ..., tst2014.tr: the lines of raw/, which step 1 makes, as morphemes separated
+# by spaces (in the paper by Zemberek, github.com/orhanf/zemberekMorphTR). Run once without MORPH to get raw/.
 #
-# Everything is written below WORK (default: work/iwslt14-tr-en). What exists is not made again.
+# Everything is written below WORK (default: work/iwslt14-tr-en). Existing files are not made again.
 set -euo pipefail
 recipe=$(cd "$(dirname "$0")" && pwd)
 model=${1:-densenmt-8l-2}
@@ -24,8 +24,8 @@ case $model in
 esac
 tests=(tst2011 tst2012 tst2013 tst2014)
 
-# 1. The talks: training text without its marks, dev2010 and tst2010 to develop on, tst2011 to tst2014 to test on. And
-#    the news of SETimes, from OPUS, to train on as well: 360,000 pairs together.
+# 1. The talks: training text without markup, dev2010 and tst2010 as development set, tst2011 to tst2014 as test sets;
+#    and SETimes news from OPUS as further training text: 360,000 pairs in all.
 if [ ! -e raw/tst2014.en ]; then
     fetch https://wit3.fbk.eu/archive/2014-01/texts/tr/en/tr-en.tgz
     fetch https://object.pouta.csc.fi/OPUS-SETIMES/v2/moses/en-tr.txt.zip
@@ -51,9 +51,9 @@ if [ ! -e raw/tst2014.en ]; then
     done
 fi
 
-# 2. A data folder, without pairs of which one side is 9 times as long as the other. Tr-En: tokenised as Moses does, BPE
-#    for each language by itself. Tr-En-morph: your Turkish as it is, English words, which are tokenised here because your
-#    text already is. All is lower-cased, which the paper leaves open.
+# 2. A data folder, without pairs with a length ratio above 9. Tr-En: Moses tokenisation, separate BPE per language.
+#    Tr-En-morph: your Turkish morphemes unchanged, and English words, which are tokenised here, because your text
+#    already is. Everything is lower-cased, on which the paper is silent.
 if [ -n "$morph" ]; then
     data=data-morph
     if [ ! -e $data/manifest.json ]; then
@@ -78,12 +78,12 @@ if [ ! -e $data/ids.json ]; then
     nmtkit vocab --data $data
 fi
 
-# 3. Train, with the values of the preset; a run that is finished is left alone.
+# 3. Train with the settings of the preset; finished runs are skipped.
 run=run-$model-${data#data-}
 nmtkit train --model "$model" --data $data --output "$run" "${tiny_training[@]}"
 
-# 4. Translate and score every test set, and all of them together (the last column of table 3, and table 1). The data
-#    folder has them together as well, for nmtkit report.
+# 4. Translate and score every test set, and their concatenation (the last column of table 3, and table 1), which is
+#    also the test set of the data folder, for nmtkit report.
 score=(nmtkit score --language en)
 if [ -n "$morph" ]; then score=(nmtkit score --tokenized); fi
 for set in "${tests[@]}"; do

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Spanish to languages of AmericasNLP 2021: from text to a translator and its scores. One language with every default as it
-# is; several in one model, with the language's name before each Spanish sentence and short pairs joined by two or three.
+# Spanish to languages of AmericasNLP 2021: from raw text to a model and its scores. One language with all defaults, or
+# several in one model, with the language's name before each Spanish sentence and short pairs joined by two or three.
 #
 #   recipes/low-resource/run.sh aym                     # or bzd, cni, gn, hch, nah, oto, quy, shp, tar
 #   recipes/low-resource/run.sh aym bzd cni shp tar     # one model for all of them
 #   CORPUS=folder recipes/low-resource/run.sh aym       # with LANGUAGE.{train,dev}.{es,LANGUAGE}.gz
-#   SCALE=tiny recipes/low-resource/run.sh aym          # all of it on a slice, in a minute
+#   SCALE=tiny recipes/low-resource/run.sh aym          # on a slice of the data, in a minute
 #
-# Everything is written below WORK (default: work/low-resource). What exists is not made again. JOINED (default: 0.4) are
-# the joined pairs, as a share of each language's others.
+# Everything is written below WORK (default: work/low-resource). Existing files are not made again. JOINED (default:
+# 0.4) is the ratio of joined pairs to other pairs of each language.
 set -euo pipefail
 recipe=$(cd "$(dirname "$0")" && pwd)
 languages=("$@")
@@ -25,7 +25,7 @@ mkdir -p "$work"
 cd "$work"
 
 # 1. The text. The references of the shared task's test sets are not published, so the official development set is the
-#    test set, and a development set is drawn from the training text.
+#    test set, and a development set is sampled from the training text.
 for language in "${languages[@]}"; do
     mkdir -p "$language/corpora"
     for set in train dev; do
@@ -50,8 +50,7 @@ average() {  # average [RUN [AVERAGED]]
     if [ ! -e "${2:-averaged}" ]; then nmtkit average --model "${1:-run}" --output "${2:-averaged}"; fi
 }
 
-# 2a. One language: three commands make the translator. Its scores are BLEU and chrF of plain text, as the shared task has
-#     them.
+# 2a. One language: three commands make the model. Scores are BLEU and chrF of plain text, as in the shared task.
 if [ ${#languages[@]} = 1 ]; then
     cd "$language"
     dev=500
@@ -67,8 +66,8 @@ if [ ${#languages[@]} = 1 ]; then
     exit
 fi
 
-# 2b. Several: more text, so less dropout and larger batches, and a lower learning rate at the end. The model is also
-#     fine-tuned on each language, and both translate together, with minimum Bayes risk decoding.
+# 2b. Several languages: more text, so less dropout, larger batches, and a lower learning rate at the end. The model is
+#     also fine-tuned on each language, and both translate as an ensemble, with minimum Bayes risk decoding.
 all=$(tr ' ' - <<< "${languages[*]}")
 mkdir -p "$all"
 if [ ! -e "$all/dev.all" ]; then python3 "$recipe/together.py" "$all" "${JOINED:-0.4}" "${languages[@]}"; fi

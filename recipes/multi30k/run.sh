@@ -4,11 +4,11 @@
 #   recipes/multi30k/run.sh rnnsearch          # or deep-att, deep-lau, bideep, ...: any preset, in its small version
 #   CORPUS=/path/to/multi30k recipes/multi30k/run.sh rnnsearch
 #
-#   SCALE=tiny recipes/multi30k/run.sh rnnsearch       # all of it on a slice, in a minute
+#   SCALE=tiny recipes/multi30k/run.sh rnnsearch       # on a slice of the data, in a minute
 #
 # CORPUS is a folder with train.en.gz, train.de.gz, valid.*, test2016.*; without it they are downloaded.
-# Everything is written below WORK (default: work/multi30k); run the script again to continue training. The number of
-# epochs is that of the table in README.md; EPOCHS changes it.
+# Everything is written below WORK (default: work/multi30k); the same command resumes training. The number of epochs is
+# that of the table in README.md; EPOCHS changes it.
 set -euo pipefail
 recipe=$(cd "$(dirname "$0")" && pwd)
 model=${1:-rnnsearch}
@@ -23,7 +23,7 @@ nmtkit models "$model-small" > preset.yaml # stops here if there is no such pres
 # 1. The corpus: the task 1 data of https://github.com/multi30k/dataset, raw text.
 multi30k "$corpus"
 
-# 2. Moses normalisation and tokenisation, joint BPE, vocabularies. The case is kept.
+# 2. Moses normalisation and tokenisation, joint BPE, vocabularies. Case is kept.
 if [ ! -e data/manifest.json ]; then
     nmtkit prep --src-lang en --tgt-lang de --tokenizer moses --bpe 8000 \
         --train raw/train.{en,de} --dev raw/valid.{en,de} --test raw/test2016.{en,de}
@@ -37,6 +37,6 @@ nmtkit train --model "$model-small" --max-epochs "$epochs" --set training.patien
     "${tiny_training[@]}"
 nmtkit average --model "run-$model" --output "averaged-$model"
 
-# 4. Translate the raw test set and score it; what each number means is printed beside it.
+# 4. Translate the raw test set and score it; each score is printed with its signature.
 nmtkit translate --model "averaged-$model" < raw/test2016.en > "test2016.$model.de"
 nmtkit score "test2016.$model.de" raw/test2016.de --language de

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# NIST Chinese-English: your copy of the LDC's text to scored translations, for one preset and any number of seeds.
+# NIST Chinese-English: from your copy of the LDC's text to scored translations, for one preset and any number of seeds.
 #
-#   LDC=folder recipes/nist-zh-en/run.sh dtmt4              # BPE, 30K merges a side; develops on MT06
-#   LDC=folder recipes/nist-zh-en/run.sh deep-lau           # words, 30K a side; develops on MT02
-#   SCALE=tiny LDC=folder recipes/nist-zh-en/run.sh deep-gru-2x1        # all of it on a slice, in minutes
+#   LDC=folder recipes/nist-zh-en/run.sh dtmt4              # BPE, 30K merges per side; development set MT06
+#   LDC=folder recipes/nist-zh-en/run.sh deep-lau           # words, 30K per side; development set MT02
+#   SCALE=tiny LDC=folder recipes/nist-zh-en/run.sh deep-gru-2x1        # on a slice of the data, in minutes
 #
 # LDC has train.zh and train.en (1.25M pairs; README.md lists the catalogue numbers) and for each of mt02 mt03 mt04 mt05
-# mt06 mt08 a source and four references: mt02.zh, mt02.en0, ..., mt02.en3. One sentence a line, words with spaces
-# between: Chinese is segmented, English is tokenised. Case does not matter, everything is lower-cased.
+# mt06 mt08 a source and four references: mt02.zh, mt02.en0, ..., mt02.en3. One sentence per line, words separated by
+# spaces: Chinese segmented, English tokenised. Everything is lower-cased.
 #
-# Everything is written below WORK (default: work/nist-zh-en). What exists is not made again: the same command goes on.
+# Everything is written below WORK (default: work/nist-zh-en). Existing files are kept; the same command resumes.
 set -euo pipefail
 recipe=$(cd "$(dirname "$0")" && pwd)
 model=${1:-dtmt4}
@@ -20,8 +20,8 @@ mkdir -p "$work"
 cd "$work"
 source "$recipe/../lib.sh"
 
-# 1. What a paper reads. Wang et al. 2017: the 30K most frequent words of each language, MT02 to develop on. Meng and
-#    Zhang 2019: BPE with 30K merges for each language by itself, MT06 to develop on.
+# 1. The data of each paper. Wang et al. 2017: the 30K most frequent words of each language, development set MT02.
+#    Meng and Zhang 2019: separate BPE with 30K merges for each language, development set MT06.
 case $model in
     *-ende* | *-enfr | dtmt4-plain) stop "$model is a preset of recipes/wmt14-en-de or recipes/wmt14-en-fr" ;;
     deep-lau* | deep-gru*)
@@ -35,7 +35,7 @@ case $model in
     *) stop "$model is none of this recipe's presets; recipes/README.md lists them" ;;
 esac
 
-# 2. Both sides of everything correspond. All sets keep their four references.
+# 2. Checks that both sides correspond. All sets keep their four references.
 if [ ! -e raw/mt08.en3 ]; then
     check_lines "$ldc"/train.{zh,en}
     for set in mt02 mt03 mt04 mt05 mt06 mt08; do
@@ -47,41 +47,41 @@ if [ ! -e raw/mt08.en3 ]; then
     done
 fi
 
-# 3. A data folder; the lengths of the papers, 80 words and 128 subwords, are in their presets.
+# 3. A data folder; the length limits of the papers, 80 words and 128 subwords, are in their presets.
 if [ ! -e $data/manifest.json ]; then
     nmtkit prep -s zh -t en --train raw/train.{zh,en} \
         --dev raw/$dev.{zh,en0} --dev-reference raw/$dev.en1 --dev-reference raw/$dev.en2 --dev-reference raw/$dev.en3 \
         --tokenizer none --lowercase "${segmentation[@]}" --output $data
 fi
 
-# 4. Which word translates which, for whatever replaces unknown words; a slice has no pair that is linked 100 times.
-#    LINKS=file takes the links of another aligner instead of eflomal's (see nmtkit align --help).
+# 4. Word alignment and lexicon, for replacing unknown words; a slice has no word pair with 100 links.
+#    LINKS=file uses the links of another aligner instead of eflomal's (see nmtkit align --help).
 if [ $data = data-words ] && [ ! -e $data/train.align ]; then
     threshold=100
     if [ "${SCALE:-full}" = tiny ]; then threshold=3; fi
     nmtkit align --data $data --threshold $threshold ${LINKS:+--pharaoh "$LINKS"}
 fi
 
-# 5. The vocabularies, and the text as numbers.
+# 5. Vocabularies, and the text encoded as ids.
 if [ ! -e $data/ids.json ]; then
     nmtkit vocab --data $data "${vocab[@]}"
 fi
 
-# 6. Train, with the values of the preset; a run that is finished is left alone, one that is not goes on.
+# 6. Train with the settings of the preset; finished runs are skipped, others are resumed.
 for seed in "${seeds[@]}"; do
     nmtkit train --model "$model" --data $data --output "run-$model-$seed" --seed "$seed" "${tiny_training[@]}"
 done
 
-# 7. Several seeds make an ensemble: the mean of their probabilities.
+# 7. With several seeds, an ensemble of them, which averages their probabilities.
 system=run-$model-${seeds[0]}
 if [ ${#seeds[@]} -gt 1 ]; then
     system=ensemble-$model
     [ -e "$system" ] || nmtkit ensemble "${seeds[@]/#/run-$model-}" --output "$system"
 fi
 
-# 8. Translate, and score against four references without their case: multi-bleu -lc for Meng and Zhang, and NIST's
-#    script (mteval, brevity by the shortest reference) for Wang et al. The tables' last column is the mean of tests.
-#    Words also with unknown words replaced (+PosUnk).
+# 8. Translate, and score case-insensitively against four references: multi-bleu -lc for Meng and Zhang, and NIST's
+#    script (mteval, brevity penalty by the shortest reference) for Wang et al. The last column of their tables is the
+#    mean over test sets. Word-based systems are also scored with unknown words replaced (+PosUnk).
 score=(nmtkit score --tokenized --subset-metric multi-bleu-lc)
 if [ $data = data-words ]; then score=(nmtkit score --language en --subset-metric mteval-lc); fi
 kinds=("")
@@ -94,7 +94,7 @@ for kind in "${kinds[@]}"; do
     done
 done
 
-# 9. All sets together by the length of the source (figure 3 of Meng and Zhang, figure 2 of Wang et al.): the last table,
+# 9. All test sets together by source length (figure 3 of Meng and Zhang, figure 2 of Wang et al.): the last table, of
 #    sentences longer than a number of words.
 merged=("${tests[@]/#/raw/}")
 for side in zh en0 en1 en2 en3; do cat "${merged[@]/%/.$side}" > "merged.$side"; done

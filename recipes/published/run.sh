@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Published systems: download one, import it, translate its test set, and score that beside the published number.
+# Published systems: download one, import it, translate its test set, and compare the score with the published one.
 #
 #   recipes/published/run.sh opus-mt-en-de      # or uedin-wmt17-en-de, fconv-wmt14-en-de, fconv-wmt14-en-fr
 #   SCALE=tiny MIRROR=http://host:port recipes/published/run.sh opus-mt-en-de   # a small model of the same format
 #
-# Everything is written below WORK (default: work/published). What exists is not made again.
+# Everything is written below WORK (default: work/published). Existing files are not made again.
 set -euo pipefail
 recipe=$(cd "$(dirname "$0")" && pwd)
 system=${1:-opus-mt-en-de}
@@ -37,7 +37,7 @@ case $system in
     *) stop "$system is none of this recipe's presets or systems: opus-mt-en-de, uedin-wmt17-en-de, fconv-wmt14-en-{de,fr}" ;;
 esac
 
-# 1. The model's own files, in one folder.
+# 1. The files of the model, in one folder.
 theirs=theirs/$system
 if [ ! -e "$theirs" ]; then
     mkdir -p "$theirs.part"

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Terms (Dinu et al. 2019): a model of Multi30k English-French learns to copy translations that are marked in its source,
-# and is measured beside the constrained search, which needs no such training.
+# Terms (Dinu et al. 2019): a Multi30k English-French model learns to copy translations that are marked in its source,
+# and is compared with constrained search, which needs no such training.
 #
 #   recipes/terms/run.sh
-#   KIND=append SHARE=0.1 recipes/terms/run.sh      # "A dog [chien] runs." in a tenth of the lines; default: replace, 0.3
+#   KIND=append SHARE=0.1 recipes/terms/run.sh      # "A dog [chien] runs." in 10 % of the lines; default: replace, 0.3
 #   CORPUS=folder recipes/terms/run.sh              # with {train,valid,test2016}.{en,fr}.gz
-#   SCALE=tiny recipes/terms/run.sh                 # all of it on a slice, in a minute
+#   SCALE=tiny recipes/terms/run.sh                 # on a slice of the data, in a minute
 #
-# Everything is written below WORK (default: work/terms). What exists is not made again.
+# Everything is written below WORK (default: work/terms). Existing files are not made again.
 set -euo pipefail
 recipe=$(cd "$(dirname "$0")" && pwd)
 corpus=${CORPUS:+$(realpath "$CORPUS")}
@@ -17,7 +17,7 @@ mkdir -p "$work/terms"
 cd "$work"
 source "$recipe/../lib.sh"
 
-# prepare DATA SRC: a data folder with the training text SRC, like the first one.
+# prepare DATA SRC: makes a data folder like the first one, with the training text SRC.
 prepare() {
     local like=(--tokenizer moses --bpe 4000)
     if [ -e data/manifest.json ]; then like=(--like data); fi
@@ -27,13 +27,13 @@ prepare() {
     fi
 }
 
-# 1. The text, its lexicon, and the terms of the test.
+# 1. The text, its lexicon, and the test terms.
 multi30k "$corpus" fr
 prepare data raw/train.en
 if [ ! -e data/lexicon.tsv ]; then nmtkit align --threshold 4; fi
 python3 "$recipe/mark.py" draw data/lexicon.tsv raw/test2016.{en,fr} terms
 
-# 2. The same text with marks. BPE is joint, so that the model reads a translation in the pieces that it writes.
+# 2. The same text with marked terms. BPE is joint, so that source and target have the same subwords of a translation.
 data=data-$kind
 if [ ! -e "marked.$kind.en" ]; then
     python3 "$recipe/mark.py" train "$kind" "${SHARE:-0.3}" data/lexicon.tsv raw/train.{en,fr} > "marked.$kind.part"
@@ -47,5 +47,5 @@ nmtkit train --model rnnsearch --config "$recipe/../back-translation/model.yaml"
     --set model.dropout=0.2 --set training.max_updates=4500 "${tiny_training[@]}"
 if [ ! -e "averaged-$kind" ]; then nmtkit average --model "run-$kind" --output "averaged-$kind"; fi
 
-# 4. Terms met, BLEU and time, without marks and with them.
+# 4. Terms satisfied, BLEU and time, without marks and with them.
 python3 "$recipe/measure.py" "averaged-$kind" terms "$kind"

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# WMT'14 English-German: raw text to scored translations, for one preset and any number of seeds.
+# WMT'14 English-German: from raw text to scored translations, for one preset and any number of seeds.
 #
 #   recipes/wmt14-en-de/run.sh dtmt4-ende                   # joint BPE, 32K
 #   recipes/wmt14-en-de/run.sh densenmt-ende-15             # joint BPE, 40K; likewise convs2s-wmt15
 #   recipes/wmt14-en-de/run.sh deep-att-ende                # words, 200K and 160K
 #   SEEDS="1 2 3 4 5 6 7 8" recipes/wmt14-en-de/run.sh deep-lau-ende    # words, 120K and 80K: mean, deviation, ensemble
-#   SCALE=tiny recipes/wmt14-en-de/run.sh dtmt1-ende        # all of it on a slice, in minutes
+#   SCALE=tiny recipes/wmt14-en-de/run.sh dtmt1-ende        # on a slice of the data, in minutes
 #
-# Everything is written below WORK (default: work/wmt14-en-de). What exists is not made again: the same command goes on.
+# Everything is written below WORK (default: work/wmt14-en-de). Existing files are kept; the same command resumes.
 set -euo pipefail
 recipe=$(cd "$(dirname "$0")" && pwd)
 model=${1:-dtmt4-ende}
@@ -17,11 +17,10 @@ mkdir -p "$work"
 cd "$work"
 source "$recipe/../lib.sh"
 
-# 1. What a paper reads. Zhou et al. 2016 and Wang et al. 2017: words. Meng and Zhang 2019: BPE of both languages
-#    together with 32K merges and one list of words. Shen et al. 2018: likewise with 40K merges, a list for each side,
-#    and with words split at their hyphens.
-#    Vaswani et al. 2017: one list of 37K.
-#    The development set is newstest2012 and 2013 together; Meng and Zhang take newstest2013 alone.
+# 1. The data of each paper. Zhou et al. 2016 and Wang et al. 2017: words. Meng and Zhang 2019: joint BPE with 32K
+#    merges and a joint vocabulary. Shen et al. 2018: joint BPE with 40K merges, a vocabulary for each side, and words
+#    split at hyphens. Vaswani et al. 2017: a joint vocabulary of 37K.
+#    The development set is newstest2012 and 2013 together; for Meng and Zhang, newstest2013 alone.
 dev=dev
 case $model in
     deep-att-ende) data=data-words-160k segmentation=(--words) vocab=(--src-size 200000 --tgt-size 160000 --unkpos) ;;
@@ -77,29 +76,29 @@ if [ ! -e raw/test.de ]; then
     done
 fi
 
-# 3. A data folder: tokenised as Moses does; case and punctuation are kept, as the references have them. Pairs of more than
-#    250 words or a ratio of lengths above 9 are left out, of which the papers say nothing.
+# 3. A data folder: Moses tokenisation; case and punctuation are kept, as in the references. Pairs of more than 250
+#    words or with a length ratio above 9 are left out, on which the papers are silent.
 if [ ! -e $data/manifest.json ]; then
     nmtkit prep --train raw/train.{en,de} --dev raw/$dev.{en,de} --test raw/test.{en,de} \
         --tokenizer moses --no-normalize "${segmentation[@]}" --output $data
 fi
 
-# 4. Which word translates which, for whatever replaces unknown words; a slice has no pair that is linked 100 times.
-#    LINKS=file takes the links of another aligner instead of eflomal's (see nmtkit align --help).
+# 4. Word alignment and lexicon, for replacing unknown words; a slice has no word pair with 100 links.
+#    LINKS=file uses the links of another aligner instead of eflomal's (see nmtkit align --help).
 if [ "${segmentation[0]}" = --words ] && [ ! -e $data/train.align ]; then
     threshold=100
     if [ "${SCALE:-full}" = tiny ]; then threshold=3; fi
     nmtkit align --data $data --threshold $threshold ${LINKS:+--pharaoh "$LINKS"}
 fi
 
-# 5. The vocabularies, and the text as numbers.
+# 5. Vocabularies, and the text encoded as ids.
 if [ ! -e $data/ids.json ]; then
     nmtkit vocab --data $data "${vocab[@]}"
 fi
 
-# 6. Train, with the values of the preset; a run that is finished is left alone, one that is not goes on.
-#    For several GPUs: torchrun --nproc-per-node 8 -m nmtkit train ... instead; the batch is shared out.
-#    The figures of Vaswani et al. are of the mean of the last 5 checkpoints, those of the big models of 20.
+# 6. Train with the settings of the preset; finished runs are skipped, others are resumed.
+#    For several GPUs: torchrun --nproc-per-node 8 -m nmtkit train ... instead; they share each batch.
+#    Vaswani et al. report the average of the last 5 checkpoints, for big models of the last 20.
 average=1
 case $model in
     transformer-base*) average=5 ;;
@@ -107,27 +106,27 @@ case $model in
 esac
 train_seeds $average
 
-# 7. Several seeds make an ensemble: the mean of their probabilities.
+# 7. With several seeds, an ensemble of them, which averages their probabilities.
 if [ ${#seeds[@]} -gt 1 ]; then
     [ -e "ensemble-$model" ] || nmtkit ensemble "${systems[@]}" --output "ensemble-$model"
     systems+=("ensemble-$model")
 fi
 
 # 8. Shen et al. 2018 tune the length penalty, the power of the length by which log-probabilities are divided (section
-#    4.3), here on the development set; other kinds of penalty are tried, too.
+#    4.3), here on the development set; other length penalties are also tried.
 penalty=()
 if [ $data = data-bpe-40k ]; then
     nmtkit tune --model "${systems[0]}" --data $data --alphas 0.1,0.2,0.4,0.6,0.8,1,1.2,1.4 --betas 0 | tee tuned.txt
     penalty=($(sed -n 's/^best  *\(--.*[^ ]\)  *[0-9.]*$/\1/p' tuned.txt))
 fi
 
-# 9. Translate newstest2014, and score it as the papers do: BLEU of words, with their case (multi-bleu). Of several
-#    models the mean and the deviation (table 2 of Wang et al.), then their ensemble. Words once more with unknown words
-#    replaced (+PosUnk); subwords have no unknown words. Compounds are split in the text of Shen et al. and Gehring et al.
-#    and in the scores of Vaswani et al.; the other papers do not speak of them.
+# 9. Translate newstest2014, and score it as in the papers: cased tokenised BLEU (multi-bleu). For several seeds, mean
+#    and standard deviation (table 2 of Wang et al.), then their ensemble. Word-based systems also with unknown words
+#    replaced (+PosUnk); subwords have no unknown words. Compounds are split in the text of Shen et al. and Gehring et
+#    al. and in the scores of Vaswani et al.; the other papers do not mention them.
 whole=", to compare with the paper's figure" split=""
 case $data in data-bpe-37k | data-bpe-40k) split=$whole whole="" ;; esac
-score() {  # score ENDING REFERENCE OPTION...: the systems' translations with this ending
+score() {  # score ENDING REFERENCE OPTION...: scores the translations with this ending
     local translations=("${systems[@]/#/test.}") options=("${@:3}")
     translations=("${translations[@]/%/$1}")
     if [ ${#seeds[@]} -gt 1 ]; then

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# WMT'14 English-French: raw text to scored translations, for one preset and any number of seeds.
+# WMT'14 English-French: from raw text to scored translations, for one preset and any number of seeds.
 #
 #   recipes/wmt14-en-fr/run.sh deep-att                     # 36M pairs, words
 #   SEEDS="1 2 3" recipes/wmt14-en-fr/run.sh deep-att       # and their ensemble
 #   recipes/wmt14-en-fr/run.sh deep-att-12m                 # 12M pairs, 30K words; likewise deep-lau-enfr, rnnsearch
 #   recipes/wmt14-en-fr/run.sh dtmt4-enfr                   # 36M pairs, joint BPE
-#   SCALE=tiny recipes/wmt14-en-fr/run.sh deep-att-12m      # all of it on a slice, in minutes
+#   SCALE=tiny recipes/wmt14-en-fr/run.sh deep-att-12m      # on a slice of the data, in minutes
 #
-# Everything is written below WORK (default: work/wmt14-en-fr). What exists is not made again: the same command goes on.
+# Everything is written below WORK (default: work/wmt14-en-fr). Existing files are kept; the same command resumes.
 set -euo pipefail
 recipe=$(cd "$(dirname "$0")" && pwd)
 model=${1:-deep-att}
@@ -17,9 +17,9 @@ mkdir -p "$work"
 cd "$work"
 source "$recipe/../lib.sh"
 
-# 1. What a paper reads. Zhou et al. 2016: words, 200K and 80K of them or, for the 12M pairs, 30K a side, and unknown
-#    target words that say where they come from (PosUnk). Wang et al. 2017 and Bahdanau et al. 2015: the same 12M pairs,
-#    plain unknown words. Meng and Zhang 2019, Vaswani et al. 2017: BPE of both together with 32K merges, one list of words.
+# 1. The data of each paper. Zhou et al. 2016: words, vocabularies of 200K and 80K or, for the 12M pairs, 30K per side,
+#    and unknown target words with source positions (PosUnk). Wang et al. 2017 and Bahdanau et al. 2015: the same 12M
+#    pairs, plain unknown words. Meng and Zhang 2019, Vaswani et al. 2017: joint BPE with 32K merges, joint vocabulary.
 case $model in
     deep-att-12m) text=12m data=data-12m vocab=(--src-size 30000 --tgt-size 30000 --unkpos) ;;
     deep-lau-enfr | rnnsearch*) text=12m data=data-12m-plain vocab=(--src-size 30000 --tgt-size 30000) ;;
@@ -28,7 +28,7 @@ case $model in
     *) stop "$model is none of this recipe's presets; recipes/README.md lists them" ;;
 esac
 
-# 2. The corpora of 2014: 40.8M pairs, of which 36M are left when pairs that cannot be translations are gone (4.).
+# 2. The corpora of 2014: 40.8M pairs, of which 36M remain after cleaning (4.).
 if [ $text = 36m ] && [ ! -e raw-36m/test.fr ]; then
     fetch http://www.statmt.org/wmt13/training-parallel-europarl-v7.tgz
     fetch http://www.statmt.org/wmt13/training-parallel-commoncrawl.tgz
@@ -56,7 +56,7 @@ if [ $text = 36m ] && [ ! -e raw-36m/test.fr ]; then
     check_lines corpora/training/news-commentary-v9.fr-en.{en,fr} 183251
     check_lines corpora/giga-fren.release2.fixed.{en,fr} 22520376
 
-    # The development set is newstest2012 and 2013 together; Meng and Zhang take newstest2013 alone.
+    # The development set is newstest2012 and 2013 together; for Meng and Zhang, newstest2013 alone.
     for language in en fr; do
         segments corpora/test/newstest2012-src.$language.sgm > corpora/newstest2012.$language
         segments corpora/test/newstest2013-src.$language.sgm > corpora/newstest2013.$language
@@ -77,7 +77,7 @@ if [ $text = 36m ] && [ ! -e raw-36m/test.fr ]; then
     done
 fi
 
-# 3. Or the 12M pairs that Schwenk selected from them, which come tokenised, with newstest2012+2013 and newstest2014.
+# 3. Or the 12M pairs selected from them by Schwenk, already tokenised, with newstest2012+2013 and newstest2014.
 if [ $text = 12m ] && [ ! -e raw-12m/test.fr ]; then
     fetch http://www-lium.univ-lemans.fr/~schwenk/cslm_joint_paper/data/bitexts.tgz
     fetch http://www-lium.univ-lemans.fr/~schwenk/cslm_joint_paper/data/dev+test.tgz
@@ -100,8 +100,8 @@ if [ $text = 12m ] && [ ! -e raw-12m/test.fr ]; then
     done
 fi
 
-# 4. Data folders. The 36M pairs are tokenised as Moses does; case and punctuation are kept, as the references have them;
-#    pairs of more than 175 words or a ratio of lengths above 1.5 are left out. The 12M pairs are taken as they are.
+# 4. Data folders. The 36M pairs: Moses tokenisation; case and punctuation are kept, as in the references; pairs of more
+#    than 175 words or with a length ratio above 1.5 are left out. The 12M pairs are unchanged.
 if [ ! -e $data/manifest.json ]; then
     case $data in
         data-36m)
@@ -116,43 +116,43 @@ if [ ! -e $data/manifest.json ]; then
     esac
 fi
 
-# 5. Which word translates which, for whatever replaces unknown words; a slice has no pair that is linked 100 times.
-#    LINKS=file takes the links of another aligner, as the papers did, instead of eflomal's (see nmtkit align --help).
+# 5. Word alignment and lexicon, for replacing unknown words; a slice has no word pair with 100 links.
+#    LINKS=file uses the links of another aligner, as in the papers, instead of eflomal's (see nmtkit align --help).
 if [ $data != data-36m-bpe ] && [ ! -e $data/train.align ]; then
     threshold=100
     if [ "${SCALE:-full}" = tiny ]; then threshold=3; fi
     nmtkit align --data $data --threshold $threshold ${LINKS:+--pharaoh "$LINKS"}
 fi
 
-# 6. The vocabularies, and the text as numbers.
+# 6. Vocabularies, and the text encoded as ids.
 if [ ! -e $data/ids.json ]; then
     nmtkit vocab --data $data "${vocab[@]}"
 fi
 
-# 7. Train, with the values of the preset; a run that is finished is left alone, one that is not goes on.
-#    For several GPUs: torchrun --nproc-per-node 8 -m nmtkit train ... instead; the batch is shared out.
-#    The Transformer's figure is of the mean of the last 20 checkpoints (Vaswani et al. 2017).
+# 7. Train with the settings of the preset; finished runs are skipped, others are resumed.
+#    For several GPUs: torchrun --nproc-per-node 8 -m nmtkit train ... instead; they share each batch.
+#    The Transformer's score is that of the average of the last 20 checkpoints (Vaswani et al. 2017).
 average=1
 if [ "$model" = transformer-big-enfr ]; then average=20; fi
 train_seeds $average
 
-# 8. Several seeds make an ensemble: the mean of their probabilities.
+# 8. With several seeds, an ensemble of them, which averages their probabilities.
 system=${systems[0]}
 if [ ${#seeds[@]} -gt 1 ]; then
     system=ensemble-$model
     [ -e "$system" ] || nmtkit ensemble "${systems[@]}" --output "$system"
 fi
 
-# 9. Translate newstest2014, and score it as the papers do: BLEU of words, with their case (multi-bleu), and by the length
-#    of the source (figure 3 of Zhou et al.).
+# 9. Translate newstest2014, and score it as in the papers: cased tokenised BLEU (multi-bleu), also by source length
+#    (figure 3 of Zhou et al.).
 score=(nmtkit score --language fr)
 if [ $text = 12m ]; then score=(nmtkit score --tokenized); fi
 if [ $data != data-36m-bpe ]; then score+=(--vocab $data/vocab.tgt); fi
 nmtkit translate --model "$system" < raw-$text/test.en > "test.$system.fr"
 "${score[@]}" "test.$system.fr" raw-$text/test.fr --source raw-$text/test.en
 
-# 10. Words once more with unknown words replaced (+PosUnk); subwords have no unknown words. The last table of both scores
-#     is of the sentences whose reference has no unknown word (table 9 of Zhou et al., which is of the plain ones).
+# 10. Word-based systems also with unknown words replaced (+PosUnk); subwords have no unknown words. The last table of
+#     both scores is for sentences without unknown words in the reference (table 9 of Zhou et al., without PosUnk).
 if [ $data != data-36m-bpe ]; then
     nmtkit translate --model "$system" --replace-unk --unk-origin papers < raw-$text/test.en > "test.$system.posunk.fr"
     "${score[@]}" "test.$system.posunk.fr" raw-$text/test.fr

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# WMT'17 English-German, the systems of Miceli Barone et al. 2017: raw text to scored translations, for one preset.
+# WMT'17 English-German, the systems of Miceli Barone et al. 2017: from raw text to scored translations, for one preset.
 #
 #   recipes/wmt17-en-de/run.sh bideep
-#   SCALE=tiny recipes/wmt17-en-de/run.sh nematus-baseline      # all of it on a slice, in minutes
+#   SCALE=tiny recipes/wmt17-en-de/run.sh nematus-baseline      # on a slice of the data, in minutes
 #
-# Everything is written below WORK (default: work/wmt17-en-de). What exists is not made again: the same command goes on.
+# Everything is written below WORK (default: work/wmt17-en-de). Existing files are kept; the same command resumes.
 set -euo pipefail
 recipe=$(cd "$(dirname "$0")" && pwd)
 model=${1:-bideep}
@@ -17,8 +17,8 @@ case $model in
     *) stop "$model is none of this recipe's presets; recipes/README.md lists them" ;;
 esac
 
-# 1. The parallel corpora of 2017. The development set is newstest2013; which three years the paper tests on is lost in
-#    our text of it, so all of 2014, 2015 and 2016 are translated, and 2013 as well.
+# 1. The parallel corpora of 2017. The development set is newstest2013; the years of the paper's three test sets are
+#    missing in our copy of it, so 2014, 2015 and 2016 are translated, and 2013 as well.
 if [ ! -e raw/newstest2016.de ]; then
     fetch http://www.statmt.org/wmt13/training-parallel-europarl-v7.tgz
     fetch http://www.statmt.org/wmt13/training-parallel-commoncrawl.tgz
@@ -63,8 +63,8 @@ if [ ! -e raw/newstest2016.de ]; then
     done
 fi
 
-# 2. A data folder: tokenised and truecased as the WMT'17 systems of the same group; joint BPE. The number of merges is
-#    not in our text of the paper; 90,000 are what those systems used. A vocabulary for each side.
+# 2. A data folder: tokenised and truecased like the WMT'17 systems of the same group; joint BPE. The number of merges
+#    is missing in our copy of the paper; those systems used 90,000. A vocabulary for each side.
 if [ ! -e data/manifest.json ]; then
     nmtkit prep --train raw/train.{en,de} --dev raw/newstest2013.{en,de} \
         --tokenizer moses --truecase --bpe 90000 --joint
@@ -73,20 +73,20 @@ if [ ! -e data/ids.json ]; then
     nmtkit vocab
 fi
 
-# 3. Train, until the cross-entropy on newstest2013 has not fallen ten times; the system is the checkpoint of the best
-#    BLEU there (section 3). A finished run is left alone.
+# 3. Train with early stopping after ten validations without a lower cross-entropy on newstest2013; the system is the
+#    checkpoint of the best BLEU there (section 3). Finished runs are skipped.
 nmtkit train --model "$model" --output "run-$model" "${tiny_training[@]}"
 
-# 4. The column CE: nats a sentence on newstest2013, of the pairs within the limit of training, 50 subwords.
+# 4. The column CE: nats per sentence on newstest2013, for pairs within the length limit of training, 50 subwords.
 nmtkit score --model "run-$model" --split dev --max-length 50
 
-# 5. Translate, and score plain text with its case as mteval-v13a does, which is the sacreBLEU column.
+# 5. Translate, and score cased plain text like mteval-v13a, which is the sacreBLEU column.
 for year in 2013 2014 2015 2016; do
     nmtkit translate --model "run-$model" < raw/newstest$year.en > "newstest$year.$model.de"
     nmtkit score "newstest$year.$model.de" raw/newstest$year.de --language de
 done
 
-# 6. The error analysis and its figure: agreement of subject and verb in LingEval97 by the distance between them.
+# 6. The error analysis and its figure: subject-verb agreement in LingEval97 by distance.
 if [ ! -e lingeval97.json ]; then
     fetch https://raw.githubusercontent.com/rsennrich/lingeval97/master/lingeval97.json
     slice='import json, sys; print(json.dumps(json.load(sys.stdin)[:int(sys.argv[1])]))'
