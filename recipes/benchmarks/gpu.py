@@ -1,25 +1,24 @@
-"""All that there is to measure on a GPU in one command of some eight minutes, because time on a card is scarce.
+"""All measurements on a GPU in one command of about eight minutes, because GPU time is scarce.
 
     python recipes/benchmarks/gpu.py --out gpu                          # all stages
     python recipes/benchmarks/gpu.py train profile --systems dtmt4 --out gpu
-    SCALE=tiny DEVICE=cpu python recipes/benchmarks/gpu.py --out gpu    # tries the script itself, without a card
+    SCALE=tiny DEVICE=cpu python recipes/benchmarks/gpu.py --out gpu    # tries the script itself, without a GPU
 
-Stages, each a process of its own with a limit of its own, so that one that fails or hangs costs no other:
+Each stage is a separate process with a time limit, so that a failing or hanging one does not affect the others:
 
-    machine      card, driver, versions; rate of products
-    train        target words/s of whole updates at the papers' sizes, beside the rate of products, and forward and
-                 backward without output layer and optimiser beside cuDNN's LSTM with as many multiplications
-    profile      launches, host waits and the longest kernels of one update
+    machine      GPU, driver, versions; rate of matrix products
+    train        target words/s of whole updates with the papers' sizes, compared with the rate of products; forward and
+                 backward without output layer and optimiser, compared with cuDNN's LSTM of equally many multiplications
+    profile      kernel launches, host waits and the longest kernels of one update
     search       sentences/s of beam search with batches of 64 to 1,024 sentences
-    recurrences  recurrences.py: GRU, LAU and LSTM beside cuDNN's, compiled by torch.compile, then as plain operations
-    memory       the largest batch that is done in one pass
-    repeat       whether an update done twice gives the same weights to the last bit, and what deterministic
-                 algorithms change
-    laws         tests/gpu: resumed runs, memory that runs out, nccl
+    recurrences  recurrences.py: GRU, LAU and LSTM compared with cuDNN's, with torch.compile and with plain operations
+    memory       the largest batch without micro-batches
+    repeat       whether a repeated update gives bit-identical weights, and what deterministic algorithms change
+    laws         tests/gpu: resumed runs, running out of memory, nccl
 
-OUT/results.jsonl gets a line for every result as soon as it is there, OUT/report.md is the section for README.md, made
-anew after each stage, and OUT/log.txt has what stages printed. Sentences are random, of 25 words. The status is 1 if
-anything failed; what did is at the end of the report.
+Every result is immediately appended to OUT/results.jsonl; OUT/report.md is the section for README.md, rewritten after
+each stage, and OUT/log.txt has the output of the stages. Sentences are random, of 25 words. The exit status is 1 if
+anything failed; the end of the report says what.
 """
 
 import argparse
@@ -61,25 +60,25 @@ from nmtkit.training.progress import Progress
 from nmtkit.training.run import Run
 
 Record = dict[str, Any]
-NEVER = -1e4  # the end mark's bias, so that only the greatest length ends a sentence
+NEVER = -1e4  # bias of EOS, so that hypotheses end only at the maximum length
 
 
 class Scale(NamedTuple):
-    """The sizes of everything."""
+    """The sizes of all measurements."""
 
     systems: tuple[str, ...]
-    form: str  # of the systems: the papers' or the small one
+    form: str  # suffix of the presets: full size or small version
     vocabulary: tuple[int, int] | None  # words; None: the papers'
     length: int  # of sentences
     tokens: tuple[int, ...]  # of a batch: sentences times the longest side
-    most_tokens: int  # that the largest batch is looked for up to
-    updates: int  # timed ones
+    most_tokens: int  # upper limit in the search for the largest batch
+    updates: int  # the number of timed updates
     searched: tuple[str, ...]
-    batches: tuple[int, ...]  # sentences searched at once
-    side: int  # of the square matrices whose products are timed
+    batches: tuple[int, ...]  # sentences per batch in search
+    side: int  # of the square matrices in timed products
     width: int  # of cuDNN's LSTM
-    recurrences: tuple[str, ...]  # arguments of the script
-    laws: str  # which tests
+    recurrences: tuple[str, ...]  # arguments of recurrences.py
+    laws: str  # pytest's selection of tests
 
 
 SCALES = {
@@ -99,18 +98,18 @@ SCALES = {
 
 
 def planned(scale: Scale, name: str, tokens: int) -> tuple[Any, tuple[int, int]]:
-    """The experiment with batches of so many tokens, each in one pass, and its source and target words."""
+    """The experiment with batches of ``tokens`` without micro-batches, and its vocabulary sizes."""
     settings = [f"training.batch_tokens={tokens}", "training.batch_sentences=null", f"training.pass_tokens={1 << 30}"]
     return plan(Namespace(preset=name, config=None, set=settings, vocab=scale.vocabulary))
 
 
 def corpus_of(tokens: int, length: int, words: tuple[int, int]) -> RandomCorpus:
-    """As many sentences as make a batch of at most so many tokens, padding and end marks included."""
+    """The sentences of a batch of at most ``tokens``, padding and EOS included."""
     return RandomCorpus(max(1, tokens // (length + max(1, length // 5) + 1)), length, *words)
 
 
 def start(scale: Scale, name: str, tokens: int, device: torch.device) -> tuple[Run, np.ndarray]:
-    """A run before its first update, and the pairs of its batch."""
+    """A run before its first update, and the indices of the pairs in its batch."""
     experiment, words = planned(scale, name, tokens)
     training = experiment.training
     torch.manual_seed(1)
@@ -125,7 +124,7 @@ def start(scale: Scale, name: str, tokens: int, device: torch.device) -> tuple[R
 
 
 def update(run: Run, rows: np.ndarray) -> int:
-    """An update as training does it; gives how often memory ran out."""
+    """Make an update like training; returns how often memory ran out."""
     run.seed_dropout()
     sums = accumulate(run, rows, micro_batches(run, rows))
     gradient, _ = read(sums, clip(run.model, 1.0))
@@ -134,30 +133,30 @@ def update(run: Run, rows: np.ndarray) -> int:
 
 
 def body(run: Run, batch: Batch) -> None:
-    """Forward and backward of a batch up to what the output layer takes."""
+    """Forward and backward of a batch up to the input of the output layer."""
     with torch.autocast(run.device.type, dtype=torch.bfloat16, enabled=run.dtype == torch.bfloat16):
         hidden = run.model(batch.src, batch.mask, batch.tgt)
     hidden.backward(torch.ones_like(hidden))
 
 
 def gibibytes(device: torch.device) -> float:
-    """The most memory so far: on a GPU since the last reset."""
+    """The peak memory so far, on a GPU since the last reset."""
     return peak_memory() if device.type == "cpu" else torch.cuda.max_memory_allocated(device) / 2**30
 
 
 def free(device: torch.device) -> None:
-    """Gives back what PyTorch holds, and counts the most memory anew."""
+    """Free PyTorch's cached memory, and reset the peak."""
     if device.type == "cuda":
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats(device)
 
 
 def each(systems: Sequence[str], measure: Callable[[str], Iterator[Record]]) -> Iterator[Record]:
-    """The records of every system; one that fails has a record of that, and the next one's turn comes."""
+    """The records of every system; a failure is a record, too, and does not stop the others."""
     for name in systems:
         try:
             yield from ({"system": name, **record} for record in measure(name))
-        except Exception as error:  # whatever it is, it is a result: what a card is hired for
+        except Exception as error:  # any failure is a result
             traceback.print_exc()
             yield {"system": name, "failed": f"{type(error).__name__}: {error}".splitlines()[0][:200]}
 
@@ -208,7 +207,7 @@ def train(scale: Scale, device: torch.device) -> Iterator[Record]:
 
 
 def cudnn(scale: Scale, inner: int, steps: int, rows: int, dtype: torch.dtype, device: torch.device) -> float:
-    """Seconds forward and backward of torch's LSTM, scaled to ``inner`` multiplications a word and direction."""
+    """Seconds of torch's LSTM, forward and backward, scaled to ``inner`` multiplications per word and direction."""
     layers = max(1, round(inner / (8 * scale.width**2)))
     network = nn.LSTM(scale.width, scale.width, layers).to(device, dtype)
     x = torch.randn(steps, rows, scale.width, device=device).to(dtype).requires_grad_()
@@ -222,7 +221,7 @@ def cudnn(scale: Scale, inner: int, steps: int, rows: int, dtype: torch.dtype, d
 
 
 def waiting_lines(run: Run, rows: np.ndarray) -> dict[str, int]:
-    """The lines of Python in which an update waits for a GPU, and how often."""
+    """The lines of Python where an update waits for the GPU, and how often."""
     gpu = run.device.type == "cuda"
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
@@ -270,7 +269,7 @@ def search(scale: Scale, device: torch.device) -> Iterator[Record]:
         experiment, words = planned(scale, name, scale.tokens[0])
         model = experiment.build(*words).eval().to(device)
         with torch.no_grad():
-            model.output.bias[EOS] = NEVER  # random weights do not know where a sentence ends
+            model.output.bias[EOS] = NEVER  # random weights do not end a sentence at the right place
         precision = resolve("auto", device)
         scorer = model.for_search(precision)
         for size in scale.batches:
@@ -345,7 +344,7 @@ def laws(scale: Scale, device: torch.device) -> Iterator[Record]:
                    "message": said[:200]}  # fmt: skip
 
 
-# The most seconds that each may take; together more than a call may last, so --minutes limits them all.
+# Maximum seconds of each stage; their sum exceeds the limit of a call, so --minutes limits all together.
 STAGES: dict[str, tuple[Callable[[Scale, torch.device], Iterator[Record]], int]] = {
     "machine": (machine, 90), "train": (train, 210), "profile": (profile, 90), "search": (search, 90),
     "recurrences": (recurrences, 150), "memory": (memory, 90), "repeat": (repeat, 60), "laws": (laws, 120),
@@ -353,12 +352,12 @@ STAGES: dict[str, tuple[Callable[[Scale, torch.device], Iterator[Record]], int]]
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Markdown, with a line for each of ``rows``."""
+    """A table in Markdown."""
     return "\n".join(f"| {' | '.join(row)} |" for row in (header, ["---"] * len(header), *rows)) + "\n"
 
 
 def report(records: Sequence[Record]) -> str:
-    """The section of README.md about this card."""
+    """The section of README.md on this GPU."""
     of = {stage: [r for r in records if r["stage"] == stage] for stage in STAGES}
     done = {stage: [r for r in of[stage] if "failed" not in r] for stage in STAGES}
     parts = []
@@ -419,7 +418,7 @@ def report(records: Sequence[Record]) -> str:
 
 
 def worker(stage: str, scale: Scale, device: torch.device, results: Path) -> None:
-    """One stage, in a process of its own: a line in the file for each record, as soon as it is there."""
+    """Run one stage in this process, and immediately append each record to the file."""
     with results.open("a", encoding="utf-8") as file:
         for record in STAGES[stage][0](scale, device):
             file.write(json.dumps({"stage": stage, **record}) + "\n")
@@ -427,7 +426,7 @@ def worker(stage: str, scale: Scale, device: torch.device, results: Path) -> Non
 
 
 def limited(command: Sequence[str], limit: float, log: TextIO, environment: Mapping[str, str]) -> str:
-    """Runs a command for so many seconds at most, with all that it starts; gives what went wrong, or nothing."""
+    """Run a command and its child processes for at most ``limit`` seconds; returns the error, or an empty string."""
     process = subprocess.Popen(command, stdout=log, stderr=log, env=environment, start_new_session=True)
     try:
         status = process.wait(limit)
@@ -442,7 +441,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("stages", nargs="*", help=f"of {', '.join(STAGES)} [all]")
     parser.add_argument("--systems", nargs="+", help="presets to train, profile and search with")
-    parser.add_argument("--out", type=Path, required=True, help="folder of the results, which are added to it")
+    parser.add_argument("--out", type=Path, required=True, help="folder of the results, to which new ones are added")
     parser.add_argument("--minutes", type=float, default=9.0, help="for all stages together [9]")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -459,7 +458,7 @@ def main() -> None:
     results.touch()
     before = len(results.read_text(encoding="utf-8").splitlines())
     started = time.monotonic()
-    # Deterministic products need it before the first one.
+    # Deterministic products need this before the first product.
     environment = {**os.environ, "CUBLAS_WORKSPACE_CONFIG": ":4096:8", "PYTHONWARNINGS": "default"}
     for stage in args.stages or STAGES:
         limit = max(0.0, min(STAGES[stage][1], 60 * args.minutes - (time.monotonic() - started)))

@@ -1,12 +1,12 @@
-"""How long a corpus takes to load and how much memory of its own a process needs for it, by number of pairs.
+"""The time to load a corpus and the memory that a process needs for it, by number of pairs.
 
     python recipes/benchmarks/loading.py                           # 1, 2 and 4 million pairs
     python recipes/benchmarks/loading.py 36000000 --length 30      # WMT'14 English-French; 5 GB of disk
 
-Makes a data folder of random sentences for each, then does in a fresh process what nmtkit train does with it before
-and during its first updates: opens it, looks for the pairs that are short enough, puts the first epoch in order, and
-makes 200 batches of it. Memory is the most that this takes on top of a process that has only imported nmtkit, without
-the pages of the mapped files: the system takes those back when others need the memory.
+Makes a data folder of random sentences for each; then a new process does the same as nmtkit train before and during its
+first updates: opens the corpus, finds the pairs that are short enough, orders the first epoch, and makes 200 batches.
+Memory is the peak above that of a process that has only imported nmtkit, without pages of memory-mapped files, which
+the system reclaims when needed.
 """
 
 import argparse
@@ -38,8 +38,8 @@ def nmtkit(*arguments: object) -> None:
 
 
 def make(folder: Path, pairs: int, length: int) -> None:
-    """A data folder whose training set is ``pairs`` random sentences around ``length``: as nmtkit vocab leaves it, but
-    for the text, of which one line is enough."""
+    """A data folder with ``pairs`` random training sentences of about ``length`` words, like one of nmtkit vocab except
+    for the text, of which one line suffices."""
     data, text = folder / "data", folder / "text"
     text.write_text(" ".join(f"w{i}" for i in range(WORDS)) + "\n")
     files = "--train", text, text, "--dev", text, text
@@ -61,13 +61,13 @@ def make(folder: Path, pairs: int, length: int) -> None:
 
 
 def private_memory() -> float:
-    """MiB of this process that are not pages of files."""
+    """The memory of this process in MiB, without pages of files."""
     lines = Path("/proc/self/smaps_rollup").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("Anonymous:")) / 1024
 
 
 def load(data: Path) -> dict[str, float]:
-    """In a process of its own: seconds until the first batch, milliseconds a batch after it, MiB at most."""
+    """Seconds until the first batch, milliseconds per batch after it, and peak MiB, measured in this process."""
     training = build_experiment(load_preset("rnnsearch"), "rnnsearch").training
     seen, done = [private_memory()], threading.Event()
 
@@ -94,8 +94,8 @@ def load(data: Path) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("pairs", nargs="*", type=int, default=[1_000_000, 2_000_000, 4_000_000])
-    parser.add_argument("--length", type=int, default=17, help="mean of the sentences' lengths [17]")
-    parser.add_argument("--data", type=Path, help=argparse.SUPPRESS)  # of the fresh process
+    parser.add_argument("--length", type=int, default=17, help="mean sentence length [17]")
+    parser.add_argument("--data", type=Path, help=argparse.SUPPRESS)  # for the new process
     args = parser.parse_args()
     if args.data:
         print(json.dumps(load(args.data)))

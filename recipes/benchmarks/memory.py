@@ -1,10 +1,10 @@
-"""How the peak memory of training grows with the batch, the length and the vocabulary: tables of whole processes.
+"""The peak memory of training by batch size, sentence length and vocabulary size, as tables of whole processes.
 
-    python recipes/benchmarks/memory.py                     # rnnsearch and deep-att, at the sizes of their papers
+    python recipes/benchmarks/memory.py                     # rnnsearch and deep-att with the sizes of their papers
     python recipes/benchmarks/memory.py dtmt4 bideep-large
 
-One update each, from 40 sentences of 25 words with 30,000 words on both sides. The first figure has weights, gradients
-and the optimiser's state in it; what a batch takes on top is bounded by training.pass_tokens (8,192 padded words).
+One update each, starting from 40 sentences of 25 words with vocabularies of 30,000. The first figure includes weights,
+gradients and optimiser state; the memory of a batch is limited by training.pass_tokens (8,192 padded words).
 """
 
 import argparse

@@ -2,8 +2,8 @@
 
     python recipes/benchmarks/neighbours.py rnnsearch --config recipes/quickstart/model.yaml --vocab 1000 1000
 
-Target words per second on the wall's clock, of one thread and of as many as there are cores. Where the second column is
-far below the first, threads wait for the one that shares its core; ``nmtkit train`` then begins with fewer.
+Target words per second of wall time, with one thread and with one per core. If the second column is far below the
+first, threads wait for the one that shares its core; ``nmtkit train`` then begins with fewer.
 """
 
 import os

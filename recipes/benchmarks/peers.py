@@ -1,20 +1,19 @@
-"""Toolkits timed in processes of their own; peers.sh calls it for each in turns, in the folder that it made.
+"""Timing of toolkits, each in a separate process; called by peers.sh in its work folder.
 
     python peers.py train joeynmt 1                      # 30 updates; adds a line to figures.jsonl
-    python peers.py translate "JoeyNMT, RNN" 1           # with the model that came of them
-    python peers.py learn joeynmt                        # three passes over the training text
+    python peers.py translate "JoeyNMT, RNN" 1           # with the resulting model
+    python peers.py learn joeynmt                        # three epochs
     python peers.py command "JoeyNMT, RNN" 1000 1        # 1,000 lines, with that model
     python peers.py table                                # of all lines in figures.jsonl
-    python peers.py systems                              # their names
+    python peers.py systems                              # names of all systems
 
-The last number is that of the round: what was measured as often is not measured again.
+The last number is that of the round; a measurement that already has this many rounds is skipped.
 
-train: target words per second, end marks included, as the toolkit itself reports them for every 5 updates, without the
-first 10. translate: the test set by the time that the search itself takes, without loading; random as the models still
-are, every translation is made to have 15 words. command: the clock on the wall from the start of the command that
-translates a text to its end; translations end by themselves. Words or sentences per core-second: those by the clock
-on the wall, divided by the cores that the process had meanwhile on the mean, loading included; what other work on the
-machine leaves of a core does not change it. Peak memory is that of the process.
+train: target words per second, EOS included, reported by the toolkit for every 5 updates, without the first 10.
+translate: the time of search for the test set, without loading; the models are almost random, so all translations are
+forced to have 15 words. command: the wall time of a command that translates a text; translations end where the model
+ends them. Words or sentences per core-second: the rate by wall time, divided by the mean number of cores that the
+process had, loading included; other work on the machine does not affect it. Peak memory is that of the process.
 """
 
 import itertools
@@ -42,8 +41,8 @@ from nmtkit.text.pipeline import TextPipeline
 CONFIGS = HERE / "peers"
 FIGURES = Path("figures.jsonl")
 WARM = 2  # reports that are not counted
-PASS = 363  # updates of 80 sentences
-PASSES = 3  # that a model learns in, whose translations end by themselves
+PASS = 363  # updates of 80 sentences in an epoch
+PASSES = 3  # epochs of models whose translations have their own lengths
 THREADS = os.environ["OMP_NUM_THREADS"]
 WORDS = 15  # of every translation of a random model
 BFLOAT16 = "avx512_bf16" in Path("/proc/cpuinfo").read_text()
@@ -51,7 +50,7 @@ OPENNMT = "opennmt/bin/python"
 
 
 class Trainer(NamedTuple):
-    """How a toolkit trains: a line of its log that says that 5 more updates are done, and their words per second."""
+    """How a toolkit trains: the pattern of its log line after every 5 updates, and that of the words per second."""
 
     package: str
     python: str
@@ -68,7 +67,7 @@ TRAINERS |= {f"{name}-transformer": TRAINERS[name] for name in ("nmtkit", "openn
 
 
 class System(NamedTuple):
-    """What is timed: a model that a toolkit trained, searched with products of a precision."""
+    """A timed system: a model trained by a toolkit, and the precision of products in search."""
 
     trainer: str
     precision: str = "float32"
@@ -86,7 +85,7 @@ SYSTEMS = {
 
 
 def training(name: str, updates: int, folder: str) -> list[str]:
-    """The command that trains a model in ``folder``, which leaves its weights after the last update there."""
+    """The command that trains a model in ``folder``, and saves its weights there after the last update."""
     if name.startswith("nmtkit"):
         preset = "transformer-base" if "transformer" in name else "rnnsearch"
         every = min(5, updates) if updates < PASS else updates
@@ -100,7 +99,7 @@ def training(name: str, updates: int, folder: str) -> list[str]:
 
 
 def joeynmt_config(updates: int, folder: str) -> str:
-    """A file with JoeyNMT's options, which it has no other place for, for this training and for what comes of it."""
+    """A configuration file for training and translating with JoeyNMT, which has no other way to set options."""
     least, most, reports = (WORDS, WORDS, 5) if updates < PASS else (1, 100, PASS)
     path = Path(f"{folder}.yaml")
     times = {"epochs": PASSES, "updates": updates, "logging_freq": reports, "validation_freq": updates}
@@ -111,7 +110,7 @@ def joeynmt_config(updates: int, folder: str) -> str:
 
 
 def searching(name: str, folder: str, text: str, most: int, least: int) -> list[str]:
-    """The command by which a peer translates data/TEXT.src into NAME.out; translations have so many words."""
+    """The command with which a toolkit translates data/TEXT.src into NAME.out, with ``least`` to ``most`` words."""
     system = SYSTEMS[name]
     if name.startswith("CTranslate2"):
         converted = f"{folder}-ctranslate2"
@@ -130,20 +129,20 @@ def searching(name: str, folder: str, text: str, most: int, least: int) -> list[
 
 
 def checkpoint(folder: str) -> str:
-    """The only checkpoint of OpenNMT-py in a folder."""
+    """OpenNMT-py's only checkpoint in a folder."""
     [path] = Path(folder).glob("model_step_*.pt")
     return str(path)
 
 
 class Run(NamedTuple):
     log: str
-    cores: list[float]  # that were busy with it on the mean, between one report and the next
+    cores: list[float]  # mean number of busy cores between reports
     peak: float  # GiB
     seconds: float
 
 
 def run(command: list[str], report: str, source: str = os.devnull, output: str | None = None) -> Run:
-    """Run it; reports are the lines that match, and the end. output: a file for what it writes beside its log."""
+    """Run a command; reports are matching lines of its log, and its end. output: a file for its standard output."""
     clocks, log = [(time.perf_counter(), 0.0)], ""
     with open(source) as text, open(output or os.devnull, "w") as written:
         process = subprocess.Popen(
@@ -164,7 +163,7 @@ def run(command: list[str], report: str, source: str = os.devnull, output: str |
 
 
 def cpu_seconds(process: int) -> float:
-    """What it has used so far: fields 14 and 15 of man 5 proc_pid_stat."""
+    """The CPU time used so far: fields 14 and 15 of man 5 proc_pid_stat."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -174,7 +173,7 @@ def train(name: str, turn: str) -> None:
     if measured("training", versions(name)) >= int(turn) or ("transformer" in name and Path(folder).exists()):
         return
     shutil.rmtree(folder, ignore_errors=True)
-    # Of a Transformer only a model is wanted, whose weights are as good as random: its training is not compared.
+    # Transformers are only trained to get an almost random model; their training is not compared.
     trained = run(training(name, 1 if "transformer" in name else 30, folder), trainer.report)
     if "transformer" in name:
         return
@@ -199,7 +198,7 @@ def translate(name: str, turn: str) -> None:
         command = searching(name, folder, "test", WORDS, WORDS)
     if name.startswith("JoeyNMT"):
         seconds = r"Generation took ([\d.]+)\[sec\]"
-    # JoeyNMT's own option for a file of translations fails.
+    # JoeyNMT's option for an output file fails.
     done = run(command, seconds, "data/test.src", f"{name}.out" if name.startswith("JoeyNMT") else None)
     took, sentences = float(re.findall(seconds, done.log)[-1]), len(Path("data/test.src").read_text().splitlines())
     note("translation", name, speed=sentences / took, a_core=sentences / took / done.cores[-2], peak=done.peak)
@@ -207,13 +206,13 @@ def translate(name: str, turn: str) -> None:
 
 def learn(name: str) -> None:
     folder = Path(f"{name}-learnt")
-    if not (folder / "done").exists():  # nmtkit would go on, the others begin anew
+    if not (folder / "done").exists():  # nmtkit would resume, the others start from scratch
         run(training(name, PASSES * PASS, str(folder)), TRAINERS[name].report)
         (folder / "done").touch()
 
 
 def command(name: str, lines: str, turn: str) -> None:
-    """Time the command for the test set, followed by the beginning of the training text if more lines are asked for."""
+    """Time the command on the test set, followed by the beginning of the training text if there are more lines."""
     text, wanted = f"lines.{lines}", int(lines)
     what = f"{name}, {wanted:,} lines"
     if measured("command", what) >= int(turn):
@@ -225,7 +224,7 @@ def command(name: str, lines: str, turn: str) -> None:
         Path(f"data/{text}.src").write_text("".join(f"{' '.join(reader.tokens(line))}\n" for line in raw))
     system = SYSTEMS[name]
     folder, output = f"{system.trainer}-learnt", Path(f"{name}.out")
-    if name.startswith("nmtkit"):  # which alone begins with raw text, and ends with it
+    if name.startswith("nmtkit"):  # the only one with raw text as input and output
         done = run([sys.executable, "-m", "nmtkit", "translate", "-m", folder, "-i", f"raw/{text}.en",
                     "-o", str(output), "--max-len-a", "1.5", "--max-len-b", "20",
                     "--precision", system.precision], r"^$")  # fmt: skip
@@ -243,14 +242,14 @@ def command(name: str, lines: str, turn: str) -> None:
 
 
 def versions(name: str) -> str:
-    """The toolkit and its version, and that of its PyTorch."""
+    """The toolkit with its version and that of its PyTorch."""
     code = f"from importlib.metadata import version as v; print(v('{TRAINERS[name].package}'), 'torch', v('torch'))"
     found = subprocess.check_output([TRAINERS[name].python, "-c", code], text=True)
     return f"{name} {found.strip()}"
 
 
 def measured(kind: str, what: str) -> int:
-    """The number of lines about this in the file of figures."""
+    """The number of lines for this measurement in the file of figures."""
     lines = FIGURES.read_text().splitlines() if FIGURES.exists() else []
     return sum((record["kind"], record["what"]) == (kind, what) for record in map(json.loads, lines))
 

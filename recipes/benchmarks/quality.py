@@ -1,11 +1,11 @@
-"""What a user gets for their time: BLEU and speed of trained models in every precision, as a table and a picture.
+"""Quality against speed: BLEU and sentences/s of trained models in every precision, as a table and a picture.
 
     python recipes/benchmarks/quality.py averaged-rnnsearch averaged-bideep --text test2016.en --reference test2016.de
     python recipes/benchmarks/quality.py averaged-* --text ... --reference ... --stop all bound first
     python recipes/benchmarks/quality.py averaged-* --text ... --reference ... --picture quality.svg
 
-Raw text to raw text, by the model's own search settings; loading is left out. All models take turns, so that a machine
-that is busy for a while slows all of them, and of --rounds the median counts. BLEU is sacreBLEU 13a, cased.
+From raw text to raw text with the model's own search settings, without loading. Models are interleaved, so that a
+temporarily busy machine slows all of them; the result is the median of --rounds. BLEU is sacreBLEU 13a, cased.
 """
 
 import argparse
@@ -28,7 +28,7 @@ MARKERS = {"float32": "o", "bfloat16": "s", "int8": "^"}
 
 
 def draw(path: Path, points: dict[str, dict[str, tuple[float, float]]]) -> None:
-    """BLEU over sentences/s: a colour for each model, a marker for each precision."""
+    """Plot BLEU over sentences/s, with a colour for each model and a marker for each precision."""
     import matplotlib
 
     matplotlib.use("svg")
@@ -61,7 +61,7 @@ def main() -> None:
     args = parser.parse_args()
     lines, references = list(read_lines(args.text)), list(read_lines(args.reference))
     memory.keep()  # as `nmtkit translate` does
-    # bfloat16 only where it is faster: elsewhere nobody would choose it.
+    # bfloat16 only where it is faster.
     fast = resolve("auto", torch.device("cpu"))
     precisions = args.precision or ["float32", *(["bfloat16"] if fast == "bfloat16" else []), "int8"]
     translators = {
@@ -72,7 +72,7 @@ def main() -> None:
     for number in range(args.rounds + 1):
         for (model, precision), translator in translators.items():
             for stop in args.stop:
-                if not number:  # what is made once is made here
+                if not number:  # warm-up: everything made once is made here
                     list(translator.translate(lines[:50], nmtkit.Request(stop=stop)))
                     continue
                 start = CLOCK()

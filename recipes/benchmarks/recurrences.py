@@ -1,13 +1,13 @@
-"""The cells of layers/recurrent.py over a sequence, forward and backward, beside torch's, a plain loop and the ceiling.
+"""The cells of layers/recurrent.py over a sequence, forward and backward, compared with torch's and a plain loop.
 
     python recipes/benchmarks/recurrences.py
     python recipes/benchmarks/recurrences.py --width 1024 --rows 64 --steps 50 --dtype bfloat16
     python recipes/benchmarks/recurrences.py --device cuda --dtype bfloat16
 
-Every one transforms its inputs (rows x width at each step) and gives gradients for inputs and weights. torch's GRU
-resets after the product and its LSTM has no peepholes; it has no LAU. The share is of the measured rate of one product
-(steps * rows, width) x (width, 3 * width). Rounds are interleaved, so that all see the same machine.
-On a GPU torch's own are cuDNN's.
+All transform their inputs (rows x width at each step) and compute gradients of inputs and weights. torch's GRU resets
+after the product and its LSTM has no peepholes; it has no LAU. The share is that of the ceiling, the measured rate of
+one product (steps * rows, width) x (width, 3 * width). Rounds are interleaved, so that the load of the machine is the
+same for all. On a GPU, torch's cells are cuDNN's.
 """
 
 import argparse
@@ -32,7 +32,7 @@ def leaf(*shape: int, dtype: torch.dtype, device: torch.device) -> Tensor:
 
 
 def layers(width: int, rows: int, dtype: torch.dtype, device: torch.device) -> dict[str, tuple[int, Ways]]:
-    """For each recurrence how many square matrices it multiplies at a step, and its implementations."""
+    """For each recurrence, the number of square matrices in a step, and its implementations."""
     zero = torch.zeros(rows, width, device=device)
     w3, w4, w5 = (leaf(width, n * width, dtype=dtype, device=device) for n in (3, 4, 5))
     u, u2, u4 = (leaf(width, n * width, dtype=dtype, device=device) for n in (1, 2, 4))
@@ -86,7 +86,7 @@ def layers(width: int, rows: int, dtype: torch.dtype, device: torch.device) -> d
 
 
 def compare(ways: Ways, x: Tensor, rounds: int) -> dict[str, list[float]]:
-    """Seconds of each, after a round that is not counted."""
+    """Seconds of each implementation, after a warm-up round."""
     times: dict[str, list[float]] = {way: [] for way in ways}
     for _ in range(1 + rounds):
         for way, (layer, weights) in ways.items():

@@ -1,9 +1,9 @@
-"""Resident memory of a command and of all processes that it starts, while it runs: whether it stays.
+"""Resident memory of a command and all its child processes while it runs, to see whether it stays constant.
 
     python recipes/benchmarks/resident.py nmtkit train --model rnnsearch --precision bfloat16
     python recipes/benchmarks/resident.py --every 60 nmtkit translate -i many-lines.txt -o translated.txt
 
-The lines go to stderr, among those of the command; what processes share is counted once. Linux only: it reads /proc.
+Lines are printed on stderr, among those of the command; shared memory is counted once. Linux only: it reads /proc.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from pathlib import Path
 
 
 def parents() -> dict[int, int]:
-    """Of every process the one that started it."""
+    """The parent of every process."""
     found = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):  # it has ended
@@ -24,7 +24,7 @@ def parents() -> dict[int, int]:
 
 
 def resident(process: int, started_by: dict[int, int]) -> float:
-    """MB of a process and all that it started; a page that several processes share counts once in all."""
+    """The memory in MB of a process and its descendants; a page shared by several processes counts once."""
     total = sum(resident(child, started_by) for child, parent in started_by.items() if parent == process)
     with suppress(OSError):
         lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
@@ -34,7 +34,7 @@ def resident(process: int, started_by: dict[int, int]) -> float:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--every", type=float, default=10, metavar="SECONDS", help="between two lines [10]")
+    parser.add_argument("--every", type=float, default=10, metavar="SECONDS", help="between lines [10]")
     parser.add_argument("command", nargs=argparse.REMAINDER)
     args = parser.parse_args()
     started = time.monotonic()

@@ -1,4 +1,4 @@
-"""What the scripts of this folder share: the experiment on the command line, random sentences, clock and memory."""
+"""Shared by the scripts in this folder: experiments from the command line, random sentences, clocks and memory."""
 
 import argparse
 import json
@@ -22,12 +22,12 @@ from nmtkit.symbols import UNK
 
 HERE = Path(__file__).parent
 
-# A lone thread's own time is not stretched by the neighbours on a busy machine. Several need the clock on the wall.
+# The CPU time of a single thread is not affected by other processes. Several threads need wall time.
 CLOCK = time.process_time if torch.get_num_threads() == 1 and "WORLD_SIZE" not in os.environ else time.perf_counter
 
 
 class RandomCorpus:
-    """Sentences of uniformly drawn words; lengths vary by a fifth around ``length``, like one length bucket."""
+    """Sentences of uniformly sampled words; lengths vary by a fifth around ``length``, like one length bucket."""
 
     def __init__(self, sentences: int, length: int, src_words: int, tgt_words: int):
         random = np.random.default_rng(1)
@@ -50,19 +50,19 @@ class RandomCorpus:
 
 
 def options(description: str | None) -> argparse.ArgumentParser:
-    """A preset, what replaces its values, and the size of the random sentences."""
+    """A parser for a preset, changes of its values, and the size of the random sentences."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("preset", nargs="?")
-    parser.add_argument("--config", type=Path, help="YAML with values other than the preset's")
+    parser.add_argument("--config", type=Path, help="YAML with changes of the preset's values")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
-    parser.add_argument("--vocab", type=int, nargs=2, help="source and target words; default: the paper's")
+    parser.add_argument("--vocab", type=int, nargs=2, help="vocabulary sizes; default: the paper's")
     parser.add_argument("--length", type=int, default=14, help="of the random sentences [14]")
     parser.add_argument("--json", action="store_true", help="print the figures as one JSON object")
     return parser
 
 
 def plan(args: argparse.Namespace) -> tuple[Experiment, tuple[int, int]]:
-    """The experiment that the command line describes, and its source and target words."""
+    """The experiment given on the command line, and its vocabulary sizes."""
     values = load_preset(args.preset)
     for other in (configs.load_yaml(args.config) if args.config else {}, configs.parse_settings(args.set)):
         values = configs.merge(values, other)
@@ -71,7 +71,7 @@ def plan(args: argparse.Namespace) -> tuple[Experiment, tuple[int, int]]:
 
 
 def figures(script: str, *arguments: str) -> dict[str, Any]:
-    """What a script of this folder prints with --json, in a process of its own, which then has a peak of its own."""
+    """The output of a script in this folder with --json, run in a new process, so that its peak memory is its own."""
     command = [sys.executable, str(HERE / script), *arguments, "--json"]
     found: dict[str, Any] = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
     return found
@@ -87,7 +87,7 @@ def seconds(function: Callable[[], object], times: int, clock: Callable[[], floa
 
 
 def clock_of(device: torch.device) -> Callable[[], float]:
-    """For ``seconds``: of a GPU the clock on the wall, read when all that was begun there is done."""
+    """A clock for ``seconds``: on a GPU, wall time after synchronisation."""
     if device.type == "cpu":
         return CLOCK
 
@@ -99,17 +99,17 @@ def clock_of(device: torch.device) -> Callable[[], float]:
 
 
 def product_rate(rows: int, inner: int, columns: int, dtype: torch.dtype, device: torch.device) -> float:
-    """Floating point operations per second of a product (rows, inner) x (inner, columns): the median of many."""
+    """The median floating point operations per second of a product (rows, inner) x (inner, columns)."""
     a, b = (torch.randn(shape, device=device).to(dtype) for shape in ((rows, inner), (inner, columns)))
     return 2 * rows * inner * columns / statistics.median(seconds(lambda: a @ b, 22, clock_of(device))[2:])
 
 
 def peak_memory() -> float:
-    """GiB that this process had in memory at most."""
+    """The peak memory of this process in GiB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Markdown, ready for a README."""
+    """Print a Markdown table, ready for a README."""
     for row in (header, ["---"] * len(header), *rows):
         print(f"| {' | '.join(row)} |", flush=True)

@@ -1,4 +1,4 @@
-"""Training speed and memory of a preset on random sentences, beside what this processor can multiply.
+"""Training speed and memory of a preset on random sentences, compared with the speed of matrix products.
 
     python recipes/benchmarks/train.py rnnsearch --vocab 10000 10000 --set model.embedding=256 --set model.hidden=512
     python recipes/benchmarks/train.py deep-att --length 30 --updates 1
@@ -6,10 +6,9 @@
     python recipes/benchmarks/train.py rnnsearch --device cuda
     torchrun --nproc-per-node 2 recipes/benchmarks/train.py rnnsearch
 
-Prints the median target words per second (end marks included) of whole updates: batch, forward, backward,
-clipping, optimiser. On a GPU the peak is that of its memory. The ceiling is the measured rate of products of this
-size, in the precision that the run has, and how many words a second that rate would allow if an update were nothing
-but its products.
+Prints the median target words per second (EOS included) of whole updates: batch, forward, backward, clipping,
+optimiser. On a GPU, the peak is that of its memory. The ceiling is the measured rate of products of this size in the
+run's precision, and the words per second if an update consisted only of its products.
 """
 
 import argparse
@@ -33,7 +32,7 @@ from nmtkit.training.run import Run
 
 
 def main(args: argparse.Namespace, device: torch.device) -> None:
-    memory.bound_caches()  # as nmtkit train does
+    memory.bound_caches()  # as in nmtkit train
     planned, words = plan(args)
     training = planned.training
     size = training.batch_sentences or training.batch_tokens // args.length
@@ -82,8 +81,8 @@ def main(args: argparse.Namespace, device: torch.device) -> None:
 
 if __name__ == "__main__":
     parser = options(__doc__)
-    parser.add_argument("--updates", type=int, default=10, help="timed ones, after 2 that are not; of 1 none is")
-    parser.add_argument("--wall", action="store_true", help="time a single thread by the clock on the wall, too")
+    parser.add_argument("--updates", type=int, default=10, help="timed updates, after 2 to warm up; 1: no warm-up")
+    parser.add_argument("--wall", action="store_true", help="use wall time also for a single thread")
     parser.add_argument("--device", type=torch.device, default="cpu", help="cpu or cuda [cpu]")
     args = parser.parse_args()
     with distributed.processes(args.device) as device:

@@ -1,4 +1,4 @@
-"""Speed and memory of beam search: of a preset on random sentences, or of a trained model on real ones.
+"""Speed and memory of beam search, with a preset on random sentences or a trained model on real ones.
 
     python recipes/benchmarks/translate.py dtmt1-small --vocab 8500 8500
     python recipes/benchmarks/translate.py --model run-dtmt1 --text test2016.en
@@ -6,10 +6,10 @@
     python recipes/benchmarks/translate.py rnnsearch --jobs 4               # four processes with a thread each
     python recipes/benchmarks/translate.py deep-att --shortlist 10000       # of the 80,000 words of its vocabulary
 
-Random weights do not know where a sentence ends. So they are kept from ending it until it has as many words as its
-source, or --words N: every hypothesis then lives as long as it may, which is more work than a trained model's search.
-A sentence has a row in a step for each of its hypotheses that is alive. Prints the median of --rounds, after one that
-is not counted; with --jobs the memory of the parent alone.
+A random model does not end a sentence at the right place, so hypotheses are forced to be as long as the source, or
+--words N. All then stay alive to the end, which is more work than search with a trained model. In a step, a sentence
+has a row for each living hypothesis. Prints the median of --rounds, after a warm-up round; with --jobs, memory is that
+of the parent only.
 """
 
 import itertools
@@ -40,11 +40,11 @@ from nmtkit.search.shortlist import Narrowing, Shortlists
 from nmtkit.symbols import EOS
 from nmtkit.text.pipeline import TextPipeline
 
-NEVER = -1e4  # the end mark's bias, so that only the greatest length ends a sentence
+NEVER = -1e4  # bias of EOS, so that hypotheses end only at the maximum length
 
 
 class Counted:
-    """A scorer that counts its steps and their rows, which is the work that a search does."""
+    """A scorer that counts steps and rows, the work of search."""
 
     def __init__(self, scorer: Scorer, counts: list[int]):
         self._scorer, self._counts = scorer, counts
@@ -62,8 +62,8 @@ class Counted:
 
 
 def prepare(args: Namespace) -> tuple[Scorer, Search, list[list[int]], int | None]:
-    """The model, how it searches, the sentences, and how many words a shortlist has."""
-    memory.keep()  # both as `nmtkit translate` does
+    """The model, its search settings, the sentences, and the size of the shortlist."""
+    memory.keep()  # both as in `nmtkit translate`
     memory.bound_caches()
     if args.model:
         model, planned = load_model(args.model, torch.device("cpu"))
@@ -82,21 +82,21 @@ def prepare(args: Namespace) -> tuple[Scorer, Search, list[list[int]], int | Non
     if args.words or not args.model:
         with torch.no_grad():
             model.output.bias[EOS] = NEVER
-        share, constant = (0.0, args.words - 1) if args.words else (1.0, 1)  # the end mark is a word, too
+        share, constant = (0.0, args.words - 1) if args.words else (1.0, 1)  # EOS included
         search = replace(search, max_len_a=share, max_len_b=constant)
     scorer = model.for_search(resolve(args.precision, torch.device("cpu")))
     return scorer, search, sentences, args.shortlist
 
 
 def start(args: Namespace) -> None:
-    """In every process of --jobs."""
+    """Set up a process of --jobs."""
     global work
     torch.set_num_threads(1)
     work = prepare(args)
 
 
 def translate(part: slice) -> tuple[int, int, int, int]:
-    """Of this process's sentences; gives their number and those of target words with end marks, steps, and rows."""
+    """Translate sentences in this process; returns the numbers of sentences, target words with EOS, steps, and rows."""
     model, search, sentences, words = work
     sentences = sentences[part]
     shortlists = None if words is None else Shortlists(words, [()] * len(sentences))
@@ -109,15 +109,15 @@ def translate(part: slice) -> tuple[int, int, int, int]:
 def main() -> None:
     global work
     parser = options(__doc__)
-    parser.add_argument("--model", type=Path, help="a trained model's folder instead of a preset")
-    parser.add_argument("--text", type=Path, help="raw source text for it")
-    parser.add_argument("--sentences", type=int, default=200, help="how many [200]")
-    parser.add_argument("--words", type=int, help="target words of every sentence, end mark included")
+    parser.add_argument("--model", type=Path, help="folder of a trained model instead of a preset")
+    parser.add_argument("--text", type=Path, help="raw source text for the model")
+    parser.add_argument("--sentences", type=int, default=200, help="number of sentences [200]")
+    parser.add_argument("--words", type=int, help="target words of every sentence, EOS included")
     parser.add_argument("--shortlist", type=int, help="search among this many words, the first of the vocabulary")
     parser.add_argument("--precision", choices=get_args(Precision), default="auto", help="of the products [auto]")
     parser.add_argument("--beam-size", type=int, default=5)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--wall", action="store_true", help="time a single thread by the clock on the wall, too")
+    parser.add_argument("--wall", action="store_true", help="use wall time also for a single thread")
     parser.add_argument("--jobs", type=int, default=1, help="processes with one thread each [1: all threads in one]")
     args = parser.parse_args()
     if (args.model is None) == (args.preset is None) or (args.model is None) != (args.text is None):

@@ -1,10 +1,10 @@
-"""Training, translation and memory of every system of recipes/multi30k, in its small version, in one table.
+"""Training speed, translation speed and memory of the small version of every system of recipes/multi30k, in one table.
 
     python recipes/benchmarks/zoo.py
     python recipes/benchmarks/zoo.py rnnsearch dtmt1 --updates 5 --sentences 100
 
-80 sentences of 14 words a batch, 8,500 words on both sides; beam 5, every translation as long as its source. Each
-figure is of a process of its own; systems come in rounds, so that a machine that is busy for a while slows all of them.
+Batches of 80 sentences of 14 words, vocabularies of 8,500; beam 5, translations as long as their sources. Each figure
+is from a separate process; systems are interleaved, so that a temporarily busy machine slows all of them.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from shared import figures, print_table
 
 from nmtkit.experiment.presets import SMALL, find_preset, preset_names
 
-# Those whose small version was trained.
+# The systems whose small version was trained.
 SYSTEMS = sorted(name for name in preset_names() if find_preset(name + SMALL).paper["score"])
 
 

@@ -1,6 +1,6 @@
-"""Put placeholders into a parallel text: some pairs get one or two instead of words that are each other's translations.
+"""Insert placeholders into a parallel text: in some pairs, one or two replace words that translate each other.
 
-insert.py LEXICON SHARE SRC TGT OUT_SRC OUT_TGT     LEXICON: of nmtkit align; SHARE: of the pairs
+insert.py LEXICON SHARE SRC TGT OUT_SRC OUT_TGT     LEXICON: from nmtkit align; SHARE: of pairs with placeholders
 """
 
 import random
@@ -17,7 +17,7 @@ WORD = re.compile(r"\w+")
 
 
 def main(lexicon: str, share: float, src: str, tgt: str, out_src: str, out_tgt: str) -> None:
-    """Write both sides."""
+    """Write both sides with placeholders."""
     draw = random.Random(1)
     first = dict[str, str]()
     for source, target, part, _ in (line.split("\t") for line in lines(lexicon)):
@@ -31,7 +31,7 @@ def main(lexicon: str, share: float, src: str, tgt: str, out_src: str, out_tgt: 
         chosen = draw.sample(sorted(links), min(len(links), draw.randint(1, 2))) if draw.random() < share else []
         forms = dict(zip(chosen, draw.sample(FORMS, len(chosen)), strict=True))
         of_target = {first[word]: form for word, form in forms.items()}
-        if len(of_target) < len(forms):  # two words with one translation
+        if len(of_target) < len(forms):  # two words with the same translation
             forms, of_target = {}, {}
         written.append((WORD.sub(filled(forms), source), WORD.sub(filled(of_target), target)))
     for path, texts in zip((out_src, out_tgt), zip(*written, strict=True), strict=True):
@@ -39,12 +39,12 @@ def main(lexicon: str, share: float, src: str, tgt: str, out_src: str, out_tgt: 
 
 
 def alone(word: str, text: str) -> bool:
-    """Whether a text has a word once."""
+    """Whether a text has a word exactly once."""
     return WORD.findall(text).count(word) == 1
 
 
 def filled(forms: dict[str, str]) -> Callable[[re.Match[str]], str]:
-    """What replaces a word."""
+    """The replacement of a matched word."""
     return lambda word: forms.get(word[0], word[0])
 
 

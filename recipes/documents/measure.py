@@ -1,11 +1,11 @@
-"""Are markup and placeholders where they belong? The measures of README.md, one a command.
+"""The accuracy of markup and placeholders: the measurements in README.md, one per command.
 
-measure.py tags MODEL SRC TGT GOLD [WORD]   two tags a pair, around phrases with contiguous translations; the model is
-                                            given the translation. GOLD: a line of links a pair, sure 0-1 and possible
-                                            0p1; WORD: a regular expression of the words that it links. Those joined by
-                                            an apostrophe or a hyphen count as one
-measure.py bleu MODEL SRC TGT               BLEU of pages of SRC, a paragraph a line, with tags and without
-measure.py placeholders MODEL SRC           one to three placeholders a line, instead of a word or beside one
+measure.py tags MODEL SRC TGT GOLD [WORD]   two tags per pair, around phrases with contiguous translations; the model is
+                                            given the translation. GOLD: a line of links per pair, sure 0-1 and possible
+                                            0p1; WORD: a regular expression for the linked words. Words joined by an
+                                            apostrophe or a hyphen count as one
+measure.py bleu MODEL SRC TGT               BLEU of pages of SRC, one paragraph per line, with and without tags
+measure.py placeholders MODEL SRC           one to three placeholders per line, instead of a word or next to one
 """
 
 import logging
@@ -37,7 +37,7 @@ JOINED = re.compile(r"\w+(?:['’-]+\w+)*|[^\w\s]")  # l'herbe is one word, as i
 
 
 def tags(model: Translator, src: str, tgt: str, gold: str, word: str = r"\w+|[^\w\s]") -> None:
-    """Print how many tags are around exactly the right words, and how many words are in the right tags."""
+    """Print how many tags are around exactly the right words, and how many words have the right tags."""
     draw, counts = random.Random(1), Counter[str]()
     sources, targets = lines(src), lines(tgt)
     answers = model.answer(sources, nmtkit.Request(attention=True, prefixes=True), targets)
@@ -45,7 +45,7 @@ def tags(model: Translator, src: str, tgt: str, gold: str, word: str = r"\w+|[^\
         aligned = align(model, source, best)
         kept = [
             t for t, word in enumerate(aligned.target) if word.end <= len(target)
-        ]  # what follows is the model's own
+        ]  # further translations are not given
         part = Part(aligned.source, [aligned.target[t] for t in kept], aligned.weights[kept])
         (of_source, to_source), (of_target, to_target) = (words_of(text, word) for text in (source, target))
         links, sure = (
@@ -69,7 +69,7 @@ def tags(model: Translator, src: str, tgt: str, gold: str, word: str = r"\w+|[^\
 
 
 def words_of(text: str, word: str) -> tuple[list[re.Match[str]], list[int]]:
-    """The words of a text, and of which each word of the gold alignment is a part."""
+    """The words of a text, and for each word of the gold alignment the word that contains it."""
     words = [*JOINED.finditer(text)]
     ends = [found.end() for found in words]
     return words, [bisect_right(ends, found.start()) for found in re.finditer(word, text)]
@@ -92,12 +92,12 @@ def candidates(words: list[str], links: Links, sure: Links) -> list[tuple[int, i
 
 
 def read_links(row: str, kind: str) -> Links:
-    """The links of a line of gold whose sign is of a kind."""
+    """The links of a gold line with one of the signs in ``kind``."""
     return {(int(source), int(target)) for source, target in re.findall(rf"(\d+){kind}(\d+)", row)}
 
 
 def bleu(model: Translator, src: str, tgt: str) -> None:
-    """Print BLEU of the text of both pages."""
+    """Print BLEU of the text of the pages with and without tags."""
     draw, paragraphs = random.Random(3), list[str]()
     for line in lines(src):
         words = [escape(word) for word in line.split()]
@@ -116,7 +116,7 @@ def bleu(model: Translator, src: str, tgt: str) -> None:
 
 
 def placeholders(model: Translator, src: str) -> None:
-    """Print how many placeholders are kept, how many stand-ins are copied, and how many placeholders get no place."""
+    """Print how many placeholders are kept, how many stand-ins are copied, and how many placeholders are not placed."""
     draw, counts = random.Random(5), Counter[str]()
 
     def counted(aligned: Aligned, holes: list[Hole]) -> Filled:
@@ -139,7 +139,7 @@ def placeholders(model: Translator, src: str) -> None:
 
 
 def with_placeholders(line: str, draw: random.Random) -> str:
-    """A line with placeholders instead of some words, or beside them."""
+    """A line with placeholders instead of some words, or next to them."""
     words = line.split()
     for number in draw.sample(range(len(words)), min(len(words), draw.choice([1, 1, 1, 2, 2, 3]))):
         form, core = draw.choice(FORMS), re.fullmatch(r"(\W*)([\w'-]+)(\W*)", words[number])
@@ -152,5 +152,5 @@ def with_placeholders(line: str, draw: random.Random) -> str:
 
 MEASURES: dict[str, Callable[..., None]] = {"tags": tags, "bleu": bleu, "placeholders": placeholders}
 if __name__ == "__main__":
-    logging.disable(logging.WARNING)  # of placeholders without a place: they are counted
+    logging.disable(logging.WARNING)  # for placeholders that are not placed, which are counted
     MEASURES[sys.argv[1]](nmtkit.load(sys.argv[2]), *sys.argv[3:])

@@ -1,8 +1,8 @@
-"""One text of several languages: the language's name before each source line, and short pairs joined by two or three.
+"""Combine several languages in one text: the language's name before each source line, short pairs joined by 2 or 3.
 
 together.py OUT SHARE LANGUAGE...     reads LANGUAGE/train.{es,LANGUAGE}; writes OUT/{train,dev}.{es,all}, and the same
-                                      of each language, OUT/LANGUAGE.{train,dev}.{es,all}; SHARE: joined pairs, as a
-                                      share of the others; 200 pairs of each language are for development
+                                      for each language, OUT/LANGUAGE.{train,dev}.{es,all}; SHARE: the ratio of joined
+                                      pairs to the others; 200 pairs of each language are for development
 """
 
 import random
@@ -30,7 +30,7 @@ def main(out: str, share: float, languages: list[str]) -> None:
             to += named
     draw.shuffle(train)
     write(Path(out, "train"), train)
-    write(Path(out, "dev"), dev)  # last: where it exists, all others do
+    write(Path(out, "dev"), dev)  # last, because it marks a complete folder
 
 
 def write(path: Path, pairs: list[Pair]) -> None:
@@ -40,7 +40,7 @@ def write(path: Path, pairs: list[Pair]) -> None:
 
 
 def join(pairs: list[Pair]) -> Pair:
-    """Pairs as one, a sentence after the other."""
+    """Several pairs concatenated to one."""
     return " ".join(source for source, _ in pairs), " ".join(target for _, target in pairs)
 
 

@@ -1,8 +1,8 @@
 """English-French sentence pairs from a small grammar: `python corpus.py OUTDIR [--seed N] [--train N]`.
 
-A sentence is drawn once, as one or two `Clause`s, and then said in both languages, so that an English sentence has one
-translation. What English leaves open is fixed: `you` is vous and one man; `I`, `we` and `they` are men; `it` and `them`
-after `and`, `but` or `because` stand for the object just named. Names are spelled alike, and those in -a are women's.
+A sentence is sampled as one or two `Clause`s and then realised in both languages, so that an English sentence has one
+translation. Ambiguities of English are resolved: `you` is vous, one man; `I`, `we` and `they` are men; `it` and `them`
+after `and`, `but` or `because` refer to the last object. Names are spelled alike, and those in -a are women's.
 """
 
 import argparse
@@ -297,7 +297,7 @@ PRONOUN = {
 
 
 def pronoun_for(thing: Phrase) -> Phrase:
-    """`it` or `them` for what has just been named."""
+    """`it` or `them` for the thing just named."""
     if thing.plural:
         return replace(PRONOUN["they"], feminine=thing.feminine, kind=thing.kind)
     return replace(PRONOUN["she" if thing.feminine else "he"], en="it", en_object="it", kind=thing.kind)
@@ -356,7 +356,7 @@ def after(preposition: Pair, phrase: Phrase) -> Pair:
 
 @dataclass(frozen=True)
 class Clause:
-    """What is said, in neither language; `tail` has predicates and places, which come last in both."""
+    """The meaning of a clause, independent of language; `tail` has predicates and places, which come last in both."""
 
     subject: Phrase
     verb: Verb
@@ -429,7 +429,7 @@ def relative(head: Phrase, c: Clause) -> Phrase:
 
 
 def written(words: Pair) -> Pair:
-    """The line for the file."""
+    """The pair as lines of text."""
     en, fr = re.sub(r"\ba (?=[aeiou])", "an ", words[0]), elide(words[1])
     return f"{en[0].upper()}{en[1:]}.", f"{fr[0].upper()}{fr[1:]}."
 
@@ -438,7 +438,7 @@ Names = dict[str, list[str]]
 
 
 class Speaker:
-    """Draws sentences. A name comes from `fresh` with the chance `fresh_share`, else from `known`."""
+    """Samples sentences. A name is from `fresh` with probability `fresh_share`, else from `known`."""
 
     def __init__(self, rng: random.Random, known: Names, fresh: Names, fresh_share: float):
         self.rng, self.known, self.fresh, self.fresh_share = rng, known, fresh, fresh_share
@@ -474,7 +474,7 @@ class Speaker:
         return noun_phrase(determiner, noun, list(chosen), plural=plural, owner=owner)
 
     def person(self, besides: Phrase | None = None, *, negated: bool = False, definite: bool = False) -> Phrase:
-        """Somebody; nobody that `besides` includes if that is I, we or you."""
+        """A person, not included in `besides` if that is I, we or you."""
         form = self.rng.choice(("name", "pronoun", "noun"))
         if form == "name":
             return self.name("woman", "man")
@@ -484,7 +484,7 @@ class Speaker:
         return self.rng.choice([pronoun for pronoun in PRONOUN.values() if pronoun.person not in taken])
 
     def again(self, subject: Phrase) -> Phrase | None:
-        """The pronoun for a person just named, or None where the gender of `they` would be open."""
+        """The pronoun for a person just named, or None if the gender of `they` would be ambiguous."""
         if subject.en_object or subject.plural or subject.kind == "animal":
             return subject if subject.en_object else None
         return PRONOUN["she" if subject.feminine else "he"]
@@ -511,8 +511,8 @@ class Speaker:
         return after(preposition, self.noun_phrase(*kinds, definite=True))
 
     def description(self, subject: Phrase) -> Pair:
-        """What somebody or something is."""
-        if not subject.bare and subject.kind not in PLACES:  # lest the old man be young
+        """A predicate for a person or thing."""
+        if not subject.bare and subject.kind not in PLACES:  # so that the old man is not young
             return self.place(*PLACES)
         fitting = [a for a in ADJECTIVE.values() if subject.kind in a.kinds]
         adjective = self.rng.choice([a for a in fitting if a.en != "new"])  # what is new is neuf
@@ -524,7 +524,7 @@ class Speaker:
         return joined(self.rng.choice((("very", "très"), ("too", "trop"))), words)
 
     def tail(self, c: Clause) -> list[Pair]:
-        """Where, with whom, or how the subject is."""
+        """The place, company or state of the subject."""
         if c.verb.fr == "être":
             return [self.description(c.subject)]
         if c.verb.fr in ("aller", "revenir"):
@@ -556,7 +556,7 @@ class Speaker:
         return replace(c, tail=self.tail(c))
 
     def described(self, head: Phrase, tense: str) -> Phrase:
-        """The head, with a relative clause now and then."""
+        """The head, sometimes with a relative clause."""
         if not head.en.startswith("the ") or "'s" in head.en or self.chance(0.5):
             return head
         if head.living and self.chance(0.6):
@@ -600,7 +600,7 @@ class Speaker:
         return joined(statement(Clause(thinker, verb)), ("that", "que"), statement(content))
 
     def chain(self, tense: str) -> Pair:
-        """Two things done to one object: `buys the apple and eats it`."""
+        """Two actions on one object: `buys the apple and eats it`."""
         verb = VERB[self.rng.choice(("acheter", "trouver", "choisir", "prendre"))]
         thing = self.noun_phrase(*(kind for kind in verb.objects if kind not in ("people", "animal")))
         uses = [VERB[fr] for fr in ("manger", "boire", "cacher", "laver", "perdre", "vendre", "porter")]
@@ -619,8 +619,8 @@ class Speaker:
         return written(make(self.rng.choices(("present", "past", "future"), (5, 3, 2))[0]))
 
 
-NAMES, HELD_OUT = 500, 150  # of women, of men, of towns; not to be seen in training
-FRESH_SHARE = 0.27  # of the names in dev and test are held-out ones
+NAMES, HELD_OUT = 500, 150  # names of women, of men, of towns; those that are not in the training text
+FRESH_SHARE = 0.27  # share of held-out names in dev and test
 
 
 def spell_names(rng: random.Random, kind: str) -> list[str]:
@@ -629,7 +629,7 @@ def spell_names(rng: random.Random, kind: str) -> list[str]:
 
 
 def make_corpus(seed: int, train: int) -> dict[str, list[Pair]]:
-    """The pairs of test, dev and train. No sentence occurs twice, in either language."""
+    """The pairs of test, dev and train. No sentence occurs twice in either language."""
     rng = random.Random(seed)
     names = {kind: spell_names(rng, kind) for kind in ENDINGS}
     known = {kind: spellings[HELD_OUT:] for kind, spellings in names.items()}

@@ -1,12 +1,11 @@
-"""Load for a running ``nmtkit serve``: many clients with a line each, a few with thousands, and both at once.
+"""Load test for a running ``nmtkit serve``: many clients with one line each, a few with thousands, and both at once.
 
     nmtkit translate -m run < lines.txt > expected.txt
     nmtkit serve -m run --port 8123 &
     python recipes/serve/load.py http://127.0.0.1:8123 lines.txt expected.txt --large 4 --lines 5000 --small 200
 
-Every answer is compared with the line of expected.txt. It prints, for each of the three phases, how many lines there
-were and how many a second, how long the small requests took, what ``GET /health`` took meanwhile at most, and how many
-answers were not those expected.
+Every answer is compared with the line of expected.txt. For each of the three phases, it prints the number of lines,
+lines per second, latencies of small requests, the maximum latency of ``GET /health``, and the number of wrong answers.
 """
 
 import argparse
@@ -22,7 +21,7 @@ from urllib.parse import urlsplit
 
 
 class Answer(NamedTuple):
-    """What came back for some lines."""
+    """The result of a request for some lines."""
 
     seconds: float
     wrong: int  # lines that were not translated as expected
@@ -37,7 +36,7 @@ class Load(NamedTuple):
     expected: Sequence[str]
 
     async def get(self, path: str, body: bytes = b"") -> bytes:
-        """The body of the answer to a request with a connection of its own. Raises RuntimeError for an error."""
+        """The response body of a request with a new connection. Raises RuntimeError for an error."""
         reader, writer = await asyncio.open_connection(self.host, self.port)
         method = "POST" if body else "GET"
         head = (
@@ -52,7 +51,7 @@ class Load(NamedTuple):
         return content
 
     async def translate(self, first: int, count: int) -> Answer:
-        """Lines from number ``first`` on, in one request; they begin again when they are over."""
+        """Translate ``count`` lines from ``first`` on in one request, starting again after the last line."""
         numbers = [i % len(self.lines) for i in range(first, first + count)]
         began = time.monotonic()
         body = json.dumps({"lines": [self.lines[i] for i in numbers]}).encode()
@@ -62,7 +61,7 @@ class Load(NamedTuple):
         return Answer(time.monotonic() - began, sum(text != wanted for text, wanted in pairs))
 
     async def health(self) -> list[float]:
-        """How long the answers of /health took, until this is cancelled."""
+        """The latencies of /health until this is cancelled."""
         times: list[float] = []
         try:
             while True:
@@ -74,7 +73,7 @@ class Load(NamedTuple):
             return times
 
     async def phase(self, name: str, small: int, rounds: int, large: int, lines: int) -> None:
-        """One phase, and a line about it. small: clients that send a line, ``rounds`` times one after the other."""
+        """Run a phase and print its line. small: clients that send one line, ``rounds`` times in sequence."""
 
         async def one_by_one(client: int) -> list[Answer]:
             return [await self.translate(client * rounds + turn, 1) for turn in range(rounds)]

@@ -1,10 +1,10 @@
-"""Terms of a lexicon of ``nmtkit align``, marked in text, so that a model learns to copy the translation it is given.
+"""Mark terms of a lexicon of ``nmtkit align`` in text, so that a model learns to copy given translations.
 
-mark.py draw LEXICON SRC TGT FOLDER        200 terms and up to 500 lines that have some: FOLDER/{in.src,in.tgt},
-                                           one.tsv (the most frequent translation), forms.tsv (all frequent ones)
+mark.py draw LEXICON SRC TGT FOLDER        200 terms and up to 500 lines with terms: FOLDER/{in.src,in.tgt}, one.tsv
+                                           (the most frequent translation), forms.tsv (all frequent ones)
 mark.py train KIND SHARE LEXICON SRC TGT   the training text with one or two terms marked in a SHARE of the lines;
-                                           the lexicon and the reference have their translations
-mark.py apply KIND TERMS SRC               a text with every term of a file marked
+                                           their translations are in the lexicon and the reference
+mark.py apply KIND TERMS SRC               a text with all terms of a file marked
 
 KIND: append ("A dog [chien] runs.") or replace ("A chien runs.").
 """
@@ -20,8 +20,8 @@ from typing import NamedTuple
 
 WORD = re.compile(r"\w+")
 KINDS = {"append": "{source} [{target}]", "replace": "{target}"}
-LETTERS = 4  # of a term, at least
-SHARE = 0.1  # of the links of a term: a translation has at least as many
+LETTERS = 4  # minimum length of a term
+SHARE = 0.1  # minimum share of the links of a term for a translation
 TERMS, LINES = 200, 500
 FUNCTION_WORDS = frozenset(
     "about above across against along another away back because being behind between both down during each from front "
@@ -39,7 +39,7 @@ class Entry(NamedTuple):
 
 
 def lexicon(path: str) -> dict[str, list[Entry]]:
-    """The words of a lexicon with their translations that are long and frequent enough, the most frequent first."""
+    """The words of a lexicon with the translations that are long and frequent enough, most frequent first."""
     entries = defaultdict[str, list[Entry]](list)
     for line in lines(path):
         source, target, share, links = line.split("\t")
@@ -50,7 +50,7 @@ def lexicon(path: str) -> dict[str, list[Entry]]:
 
 
 def draw(path: str, src: str, tgt: str, folder: str) -> None:
-    """Write terms whose most frequent translation has 40 % of 20 links or more, and the lines that have them."""
+    """Sample terms with at least 20 links, 40 % of them to one translation, and lines that have them; write both."""
     known = {
         word: [entry.target for entry in entries]
         for word, entries in lexicon(path).items()
@@ -67,7 +67,7 @@ def draw(path: str, src: str, tgt: str, folder: str) -> None:
 
 
 def train(kind: str, share: str, path: str, src: str, tgt: str) -> None:
-    """Print the training text with marks at random."""
+    """Print the training text with random terms marked."""
     at_random = random.Random(1)
     forms = {word: {entry.target for entry in entries} for word, entries in lexicon(path).items()}
     for source, target in zip(lines(src), lines(tgt), strict=True):
@@ -84,7 +84,7 @@ def apply(kind: str, terms: str, src: str) -> None:
 
 
 def read_terms(path: str) -> dict[str, list[str]]:
-    """The forms of each term of a file."""
+    """The forms of each term in a file."""
     return {source: target.split("|") for source, target in (line.split("\t") for line in lines(path))}
 
 

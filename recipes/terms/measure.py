@@ -1,6 +1,6 @@
-"""Terms met, BLEU and processor seconds of plain lines, of marked lines, and of the constrained search.
+"""Terms satisfied, BLEU and CPU seconds for plain lines, for marked lines, and for constrained search.
 
-measure.py MODEL FOLDER KIND     FOLDER: made by mark.py draw; KIND: as the model's training text was marked
+measure.py MODEL FOLDER KIND     FOLDER: made by mark.py draw; KIND: that of the model's training text
 """
 
 import sys
@@ -15,14 +15,14 @@ from nmtkit.translation.terms import read_terms as read_for_search
 
 
 def main(model: str, folder: str, kind: str) -> None:
-    """Print a row for each way to ask for the terms."""
+    """Print a row for each method."""
     files = {name: f"{folder}/{name}.tsv" for name in ("one", "forms")}
     sources, references = (lines(f"{folder}/in.{side}") for side in ("src", "tgt"))
     terms = {name: read_terms(path) for name, path in files.items()}
     first = {word: forms[0] for word, forms in terms["one"].items()}
     with_marks = [marked(kind, source, first) for source in sources]
     translator = nmtkit.load(model)
-    translator.answer(sources[:50], nmtkit.Request())  # what is made at the first use is not timed
+    translator.answer(sources[:50], nmtkit.Request())  # warm-up, not timed
     rows = [
         ("plain lines", sources, nmtkit.Request()),
         ("plain lines, --terms one.tsv", sources, nmtkit.Request(terms=read_for_search(Path(files["one"])))),
@@ -43,7 +43,7 @@ def main(model: str, folder: str, kind: str) -> None:
 
 
 def met(sources: list[str], translations: list[str], terms: dict[str, list[str]]) -> str:
-    """How many of the terms that are in the sources have a form in the translations, capitals aside."""
+    """How many of the terms in the sources have a form in the translations, ignoring case."""
     hits, total = 0, 0
     for source, translation in zip(sources, translations, strict=True):
         words = {word.lower() for word in WORD.findall(translation)}
