@@ -629,7 +629,7 @@ def test_a_file_is_translated_and_saved(page: "Page") -> None:
         page.set_input_files("#file", {"name": "x.html", "mimeType": "text/html", "buffer": content})
     assert re.fullmatch(r"x\.\w+\.html", download.value.suggested_filename)
     assert Path(download.value.path()).read_bytes() == content
-    assert page.locator("#told").inner_text() == "x.html is translated."
+    assert page.locator("#told").inner_text() == "x.html has been translated."
     assert page.get_by_role("button", name="Translate a file").is_enabled()
 
 

@@ -6,7 +6,7 @@ import {
 } from "./text.js";
 
 const PAUSE = 300;     // milliseconds after the last key until the text is translated
-const PATIENCE = 250;  // milliseconds without an answer until the page shows that it is waiting
+const PATIENCE = 250;  // milliseconds without a response until the page shows that it is waiting
 
 const find = (id) => document.getElementById(id);
 const source = find("source"), mirror = find("mirror");
@@ -21,7 +21,7 @@ function make(tag, properties = {}, ...children) {
 const bold = (text) => make("b", {}, make("bdi", {}, text));
 
 let announcing;
-/** Have a screen reader read a text, unless another one replaces it during the pause. */
+/** Have a screen reader read a text, unless another text replaces it during the pause. */
 function announce(text, pause = 0) {
   clearTimeout(announcing);
   announcing = setTimeout(() => { find("announcer").textContent = text; }, pause);
@@ -29,7 +29,7 @@ function announce(text, pause = 0) {
 
 // ---- The server -----------------------------------------------------------------------------------------------------
 
-/** Why a request failed (its reason), whether another attempt may help, and the seconds until it is made automatically. */
+/** The reason why a request failed, whether a retry may help, and the seconds until an automatic retry. */
 class RequestError extends Error {
   constructor(message, retry, seconds = null) {
     super(seconds === null ? asSentence(message) : `${asSentence(message)} Next try in ${seconds}\u00a0s.`);
@@ -37,14 +37,14 @@ class RequestError extends Error {
   }
 }
 
-/** The JSON that the server answers to an object or a form. Throws RequestError, and AbortError for a request that was cancelled. */
+/** The server's JSON response to an object or a form. Throws RequestError, and AbortError for a cancelled request. */
 async function ask(path, body, signal, attempts) {
   const form = body instanceof FormData;
   let response;
   try {
     response = await fetch(path, body && {
       method: "POST", body: form ? body : JSON.stringify(body), signal,
-      headers: { // the browser writes that of a form
+      headers: { // the browser sets that of a form
         ...(!form && { "Content-Type": "application/json" }), ...(page.key && { "X-API-Key": find("key").value }),
       },
     });
@@ -66,7 +66,7 @@ async function ask(path, body, signal, attempts) {
 
 // ---- A translation: its panel beside the source; below, alternatives and the attention map --------------------------
 
-/** What the server offers, the views, the selected sentence, and whether the selection follows the caret. */
+/** The server's models and limits, the views, the selected sentence, and whether the selection follows the caret. */
 const page = {
   models: [], limits: {}, n_best: 1, doubtful: 0, key: false, views: [], sentence: 0, follows: false, replace: true,
 };
@@ -75,13 +75,13 @@ class View {
   constructor() {
     this.panel = find("target-panel").content.cloneNode(true).firstElementChild;
     this.inside = find("inside").content.cloneNode(true).firstElementChild;
-    this.model = null;      // as the server describes it
+    this.model = null;      // the server's description
     this.text = "";         // the source text whose translation is shown
-    this.sentences = [];    // of that text, each with its hypotheses and the index of the one that is shown
+    this.sentences = [];    // of that text, each with its hypotheses and the index of the one shown
     this.words = [];        // of the translation in order: sentence, index in the sentence, element
-    this.cursor = 0;        // index of the word that the arrow keys have reached
+    this.cursor = 0;        // index of the word selected by the arrow keys
     this.subwords = false;  // whether the attention map shows subwords
-    this.attempts = 0;      // in a row without an answer
+    this.attempts = 0;      // consecutive requests without a response
     this.request = null;    // aborts the current request
     find("desk").append(this.panel);
     find("insides").append(this.inside);
@@ -159,7 +159,7 @@ class View {
 
   // -- Requests --
 
-  /** Request the translation of the source text; the answer to an earlier text is dropped. */
+  /** Request the translation of the source text; the response for an earlier text is dropped. */
   async translate() {
     this.request?.abort();
     clearTimeout(this.retry);
@@ -171,7 +171,7 @@ class View {
       return;
     }
     const patience = setTimeout(() => this.wait(true), PATIENCE);
-    // Whether a model without attention can replace unknown words is for the server to decide.
+    // The server decides whether a model without attention can replace unknown words.
     const replace_unk = this.model.attention && { replace_unk: page.replace };
     const pairs = termPairs(find("terms").value), terms = pairs.length > 0 && { terms: pairs };
     const body = { model: this.model.name, text, ...requestOptions(text, this.model, page), ...replace_unk, ...terms };
@@ -232,7 +232,7 @@ class View {
     announceTranslations();
   }
 
-  /** The whole translation with the white space and line breaks of the source. */
+  /** The complete translation with the white space and line breaks of the source. */
   fullText() {
     const texts = this.sentences.map(({ before, hypotheses, chosen }) => before + hypotheses[chosen].text);
     return texts.join("") + this.after;
@@ -289,7 +289,7 @@ class View {
     const text = this.fullText(), button = this.part(".copy");
     try {
       await navigator.clipboard.writeText(text);
-    } catch { // there is no clipboard API over plain HTTP
+    } catch { // the clipboard API is not available over plain HTTP
       const box = document.body.appendChild(make("textarea", { value: text }));
       box.select();
       document.execCommand("copy");
@@ -308,7 +308,7 @@ class View {
   /** The sentence at a position in the source, or the last one before it. */
   sentenceAt(position) { return this.sentences.findLast((sentence) => sentence.start <= position); }
 
-  /** Highlight the source words that a word of the translation attends to. Returns the text of the note. */
+  /** Highlight the source words that a word of the translation attends to; returns the text of the note. */
   highlightFrom({ s, w }) {
     clearHighlights();
     const sentence = this.sentences[s], { target, source: words } = sentence.shown, word = target[w];
@@ -347,7 +347,7 @@ class View {
     return this.part(".note").textContent;
   }
 
-  /** Move the cursor to a word of the translation, as the arrow keys do. */
+  /** Move the cursor of the arrow keys to a word of the translation. */
   moveTo(to, spoken) {
     if (!this.words.length) return;
     this.cursor = Math.max(0, Math.min(to, this.words.length - 1));
@@ -384,9 +384,9 @@ class View {
       const mine = hypothesis.text.split(" "), differ = i ? differences(words, mine)[1] : new Set();
       const text = make("bdi", { lang: this.model.target, dir: this.model.direction.target });
       mine.forEach((word, j) => text.append(j ? " " : "", differ.has(j) ? bold(word) : word));
-      // The score is a log-probability; null stands for minus infinity, which JSON does not have.
+      // The score is a log-probability; null is minus infinity, which JSON does not have.
       const value = hypothesis.score?.toFixed(2).replace("-", "−") ?? "−∞";
-      const score = make("span", { className: "score", title: "The log-probability that the search ranks by" });
+      const score = make("span", { className: "score", title: "The log-probability by which search ranks" });
       score.append(make("span", { className: "unseen" }, "score "), value);
       const button = make("button", { type: "button", ariaPressed: String(i === sentence.chosen) }, text, score);
       button.addEventListener("click", () => this.chooseAlternative(i));
@@ -418,7 +418,7 @@ class View {
       return cell;
     })));
     const caption = make("caption", { className: "unseen" },
-      "Attention of each word of the translation, a row, to each word of the source, a column, in percent");
+      "Attention weights in percent: a row for each word of the translation, a column for each word of the source");
     const parts = [caption, make("thead", {}, head), make("tbody", {}, ...body)];
     const table = make("table", { dir: this.model.direction.source }, ...parts);
     table.addEventListener("pointerover", (event) => this.pointAt(table, event.target.closest("td.cell"), rows));
@@ -455,9 +455,9 @@ function listed(words, weights) {
 
 // ---- Highlights -----------------------------------------------------------------------------------------------------
 
-let pieces = []; // of the source, which is cut where a word of any model begins or ends: start, end, element
+let pieces = []; // of the source, cut where a word of any model begins or ends: start, end, element
 
-/** Repeat the source behind its text box, where its words can be highlighted. */
+/** Copy the source behind its text box, where its words can be highlighted. */
 function paint() {
   const text = source.value, edges = new Set([0, text.length]);
   for (const view of page.views) {
@@ -494,20 +494,20 @@ function clearHighlights() {
   for (const view of page.views) view.hint();
 }
 
-/** Highlight what attends to the source word at a position. */
+/** Highlight the words that attend to the source word at a position. */
 function highlightSource(position) {
   clearHighlights();
   for (const view of page.views) if (view.text === source.value) view.highlightTo(position);
 }
 
-/** Have a screen reader read the translations once the reader stops typing. */
+/** Have a screen reader read the translations after the user stops typing. */
 function announceTranslations() {
   const texts = page.views.filter((view) => view.text === source.value && view.text)
     .map((view) => `${view.model.names.target}${page.views.length > 1 ? `, ${view.model.name}` : ""}: ${view.fullText()}`);
   announce(texts.join(" "), 1000);
 }
 
-/** Mark the words in which the translations of two models differ. */
+/** Mark the words that differ between the translations of two models. */
 function compareWords() {
   const [first, second] = page.views;
   for (const view of page.views) view.part(".took").textContent = view.sentences.length ? view.took : "";
@@ -600,7 +600,7 @@ function changed(pause) {
   isTooLong(source.value);
   paint();
   clearHighlights();
-  page.follows = pause > 0; // for a text that was pasted, the first sentence is selected
+  page.follows = pause > 0; // after pasting, the first sentence is selected
   typing = setTimeout(() => { for (const view of page.views) view.translate(); }, pause);
 }
 
@@ -627,7 +627,7 @@ source.addEventListener("pointerleave", () => { pointed = undefined; clearHighli
 
 let pointed; // the piece of the source under the pointer
 
-/** Highlight what attends to the word at the caret, and select its sentence. */
+/** Highlight the words that attend to the word at the caret, and select its sentence. */
 function atCaret() {
   const position = source.selectionStart, [view] = page.views;
   const s = view.text === source.value ? view.sentences.indexOf(view.sentenceAt(position)) : -1;
@@ -664,9 +664,9 @@ async function translateFile(file) {
   tell(`Translating ${file.name}`);
   try {
     const answer = await ask("translate_file", form, null, 0), name = answer.translatedFileUrl.split("/").at(-1);
-    // The address is relative because the server may stand behind another one.
+    // The address is relative, because the server may be behind a proxy.
     make("a", { href: `download_file/${name}`, download: "" }).click();
-    tell(`${file.name} is translated.`);
+    tell(`${file.name} has been translated.`);
   } catch (error) {
     if (!(error instanceof RequestError)) throw error;
     tell(error.reason, true);

@@ -4,11 +4,11 @@
  */
 
 const ALTERNATIVES = 5;      // n-best size
-const ALTERNATIVES_UP_TO = 2000;  // characters; longer texts get the best translation only
+const ALTERNATIVES_UP_TO = 2000;  // characters; for longer texts, only the best translation
 const MAX_TABLE = 1e6;       // entries of the longest-common-subsequence table
 const MAX_SKIP = 24;         // characters allowed between adjacent words
-const UNLIKELY = 0.2;        // mean probability below which a word is
-const MIN_WEIGHT = 0.03;     // attention below this is not shown
+const UNLIKELY = 0.2;        // mean probability below which a word is doubtful
+const MIN_WEIGHT = 0.03;     // attention weights below this are not shown
 const DELAYS = [2, 4, 8, 15, 30];  // seconds before each retry
 
 export const percent = (weight) => `${Math.round(100 * weight)}%`;
@@ -30,7 +30,7 @@ export const asSentence = (message) =>
 export const characterCount = (count, limit) =>
   `${count.toLocaleString("en")}${2 * count > limit ? ` of ${limit.toLocaleString("en")}` : ""} characters`;
 
-/** Seconds until the next attempt, after so many in a row that failed. */
+/** Seconds until the next attempt, after this many consecutive failures. */
 export const delayAfter = (attempts) => DELAYS[Math.min(attempts, DELAYS.length - 1)];
 
 /** The n-best size and whether to request attention weights, within the limits. */
@@ -43,8 +43,8 @@ export function requestOptions(text, model, { limits, n_best }) {
 }
 
 /**
- * The terms of a list: on each line a word, "=" or a tab, and its translation; "|" stands between forms that it may have.
- * Lines that are not complete yet are left out.
+ * The terms of a list: each line has a term, "=" or a tab, and its translation, with "|" between alternative forms.
+ * Incomplete lines are left out.
  */
 export function termPairs(list) {
   return list.split("\n").flatMap((line) => {
@@ -66,7 +66,7 @@ export function groupSubwords(tokens) {
   return groups;
 }
 
-/** The word of its subwords, without the joiners of the reversible tokenizer. */
+/** A word from its subwords, without the joiners of the reversible tokenizer. */
 const joinSubwords = (subwords) =>
   subwords.map((subword, i) => (i < subwords.length - 1 ? subword.replace(/@@$/, "") : subword)).join("")
     .replace(/^\uffed|\uffed$/g, "");
@@ -86,8 +86,8 @@ const unescaped = (word) => word.replace(/&(amp|lt|gt|quot|apos|#124|#91|#93);/g
 /**
  * The position of each word in a text as [start, end], or null for a word that does not occur.
  *
- * Tokenisation may have changed letters, quotes and spaces. A word is therefore searched for a little ahead of where it
- * is expected, and words that are not found share what stands between their neighbours.
+ * Tokenisation may have changed letters, quotes and spaces. A word is therefore searched for slightly beyond its expected
+ * position, and words that are not found share the text between their neighbours.
  */
 export function locate(text, words) {
   const letter = /[\p{L}\p{N}]/u;
@@ -142,7 +142,7 @@ export class Hypothesis {
   }
 }
 
-/** The words of a text: their tokens, what they look like, where they stand, and the token they replace if any. */
+/** The words of a text: their tokens, form and position, and the token that they replace, if any. */
 function alignedWords(text, tokens, replaced) {
   const groups = groupSubwords(tokens);
   const forms = groups.map((group) => joinSubwords(group.map((i) => replaced.get(i)?.by ?? tokens[i])));
@@ -153,11 +153,11 @@ function alignedWords(text, tokens, replaced) {
   }));
 }
 
-/** Whether a word is doubtful, by the log-probabilities of its tokens; null stands for minus infinity. */
+/** Whether a word is doubtful, by the log-probabilities of its tokens; null is minus infinity. */
 export const isDoubtful = (logProbs) =>
   logProbs.includes(null) || Math.exp(logProbs.reduce((sum, each) => sum + each, 0) / logProbs.length) < UNLIKELY;
 
-/** The attention of a word to another one: the sum over the columns of its subwords, the mean over the rows. */
+/** The attention of a word to another one: summed over columns of subwords, averaged over rows. */
 export const meanAttention = (attention, rows, columns) =>
   rows.reduce((sum, i) => sum + columns.reduce((all, j) => all + attention[i][j], 0), 0) / rows.length;
 
