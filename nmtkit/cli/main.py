@@ -177,7 +177,7 @@ def main() -> None:
 
 @contextlib.contextmanager
 def _terminated() -> Iterator[None]:
-    """Make SIGTERM an exception, so that temporary files are removed; ``train`` has a handler of its own."""
+    """Make SIGTERM an exception, so that temporary files are removed; ``train`` has its own handler."""
     before = signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     try:
         yield

@@ -31,7 +31,7 @@ State = TypeVar("State", bound=Tree)
 class Step(Generic[State]):
     """The result of one decoder step for N rows."""
 
-    hidden: Tensor  # (N, H) what the output layer reads
+    hidden: Tensor  # (N, H) the input of the output layer
     state: State  # for the next step, N rows
     attention: Tensor | None  # (N, S) float32 attention weights; None for a decoder without attention
 

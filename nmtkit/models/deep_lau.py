@@ -59,8 +59,8 @@ class Config:
 class Layer(nn.Module):
     """A recurrent layer (eq. 9), which reads x and f of the layer below and gives its own to the layer above.
 
-    x is the output of a layer; f, G wide, is its cell's transformed input, all gates side by side, which only
-    fast-forward connections carry upwards: f = [f; x] W_f + b.
+    x is the output of a layer; f, G wide, is the transformed input of its cell, with concatenated gates, which only
+    fast-forward connections pass upwards: f = [f; x] W_f + b.
     """
 
     def __init__(self, config: Config, inputs: int, *, bottom: bool):

@@ -72,7 +72,7 @@ class AttentionDecoder(Decoder[Tensor, Memory, Tensor]):
     """The decoder of A.2.2, whose state is s (N, n).
 
     The maps of the context c_i are linear, so the annotations go through them once instead of every c_i: the
-    attention's weighted mean is C c_i and C_o c_i side by side.
+    attention's weighted mean is C c_i and C_o c_i, concatenated.
     """
 
     def __init__(self, embedding: int, hidden: int, attention: int, maxout: int, *, dropout: float):

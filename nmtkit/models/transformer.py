@@ -75,7 +75,7 @@ class Attention(nn.Module):
     def forward(self, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
         """Scaled dot-product attention to the positions where ``mask`` (..., T, S) is True, or to all -> (B, T, D).
 
-        queries (B, h, T, D / h); keys and values (B, S, D), the heads side by side.
+        queries (B, h, T, D / h); keys and values (B, S, D), with concatenated heads.
         """
         means = functional.scaled_dot_product_attention(
             queries.to(keys.dtype), self._split(keys), self._split(values), attn_mask=mask
@@ -148,7 +148,7 @@ class EncoderLayer(nn.Module):
 
 
 class KVCache(NamedTuple):
-    """The keys and values of one attention, the heads side by side."""
+    """The keys and values of one attention, with concatenated heads."""
 
     keys: Tensor  # (B, S, D)
     values: Tensor  # (B, S, D)

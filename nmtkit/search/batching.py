@@ -83,7 +83,7 @@ def translate_each(
     # The terms constrain the search of a sentence only if its translations lack one without that.
     for constrained in (False, True):
         batches, lacking = list(token_batches(lengths, config.max_tokens // config.beam_size)), set[int]()
-        for batch, attempt in in_halves(reversed(batches), too_large):  # the largest shows at once what is too much
+        for batch, attempt in in_halves(reversed(batches), too_large):  # largest first, so that memory runs out early
             with attempt:
                 src, src_mask = (x.to(device) for x in stack([[s[i] for i in batch] for s in (sentences, *others)]))
                 prefixes = [forced[i] for i in batch] if forced else None
@@ -111,8 +111,8 @@ def translate_each(
 def token_batches(lengths: Sequence[int], max_tokens: int) -> Iterator[list[int]]:
     """The indices of all sentences that are not empty, shortest first, in batches of at most max_tokens.
 
-    A sentence counts with its EOS and the padding to the longest of its batch. One that is longer than max_tokens is a
-    batch by itself.
+    A sentence counts with its EOS and the padding to the longest of its batch. One that is longer than max_tokens is
+    alone in its batch.
     """
     batch: list[int] = []
     for i in sorted((i for i, length in enumerate(lengths) if length), key=lambda i: lengths[i]):

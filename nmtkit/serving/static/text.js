@@ -86,8 +86,8 @@ const unescaped = (word) => word.replace(/&(amp|lt|gt|quot|apos|#124|#91|#93);/g
 /**
  * The position of each word in a text as [start, end], or null for a word that does not occur.
  *
- * Tokenisation may have changed letters, quotes and spaces. A word is therefore searched for slightly beyond its expected
- * position, and words that are not found share the text between their neighbours.
+ * Tokenisation may have changed letters, quotes and spaces. A word is therefore searched for slightly beyond its
+ * expected position, and words that are not found share the text between their neighbours.
  */
 export function locate(text, words) {
   const letter = /[\p{L}\p{N}]/u;
