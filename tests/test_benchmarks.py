@@ -36,7 +36,7 @@ def test_all_stages_run_on_a_processor(tmp_path: Path) -> None:
     assert "passed: `test_the_best_number_format_is_chosen`" in report
 
 
-def test_a_system_that_fails_costs_no_other_and_is_named(tmp_path: Path) -> None:
+def test_a_failing_system_does_not_stop_the_others_and_is_named(tmp_path: Path) -> None:
     status, results, report = measured(tmp_path, "search", "--systems", "no-such", "rnnsearch")
     assert status == 1
     failed, *others = results
@@ -48,7 +48,7 @@ def test_a_system_that_fails_costs_no_other_and_is_named(tmp_path: Path) -> None
     assert "| `rnnsearch-small` | 2 |" in report
 
 
-def test_a_stage_that_has_no_time_left_is_named_and_what_was_there_before_stays(tmp_path: Path) -> None:
+def test_a_stage_without_time_left_is_named_and_earlier_results_are_kept(tmp_path: Path) -> None:
     (tmp_path / "results.jsonl").write_text('{"stage": "recurrences", "markdown": "earlier"}\n')
     status, results, report = measured(tmp_path, "machine", "train", "--minutes", "0")
     assert status == 1

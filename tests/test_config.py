@@ -51,7 +51,7 @@ def test_plain_values_become_the_dataclasses() -> None:
     assert build(Whole, values, "run.yaml") == expected
 
 
-def test_what_is_left_out_has_its_default_and_null_is_a_value() -> None:
+def test_missing_keys_have_defaults_and_null_is_a_value() -> None:
     whole = build(Whole, {**GOOD, "part": {"rate": 0, "limit": None}}, "run.yaml")
     assert whole == Whole("no", 100, True, Part(0.0, "linear", None), (0.9, 0.999), {})
 
@@ -96,18 +96,18 @@ def test_a_value_may_be_a_number_or_one_of_a_few_words(budget: int | str | None)
         ({"groups": {"bias": {"rate": -1}}}, "groups.bias.rate: -1.0 is below 0"),
     ],
 )
-def test_a_mistake_names_its_place_its_value_and_the_remedy(change: dict[Any, Any], problem: str) -> None:
+def test_an_error_names_the_place_the_value_and_the_remedy(change: dict[Any, Any], problem: str) -> None:
     assert "; ".join(problems({**GOOD, **change})) == problem
 
 
-def test_all_mistakes_are_reported_at_once() -> None:
+def test_all_errors_are_reported_together() -> None:
     found = "; ".join(problems({"language": 3, "tied": "x", "part": {"rate": "y", "knd": 1}, "groups": {"a": {}}}))
     for place in ("language: ", "batch_tokens: missing", "tied: ", "part.rate: ", "part.knd: ", "groups.a.rate: "):
         assert place in found
 
 
 @pytest.mark.parametrize("values", [None, [], "text", 3])
-def test_a_file_that_is_no_mapping_is_explained(values: Any) -> None:
+def test_a_file_without_a_mapping_is_an_error(values: Any) -> None:
     assert "; ".join(problems(values)).startswith("the file: expected 'key: value' pairs, found ")
 
 
@@ -120,7 +120,7 @@ def test_a_file_that_is_no_mapping_is_explained(values: Any) -> None:
         ("e5", "e5"), ("1e", "1e"), ("normal 0.07", "normal 0.07"), ("[1, 2e0]", [1, 2.0]), ("'5e-4'", "5e-4"),
     ],
 )  # fmt: skip
-def test_numbers_are_numbers_and_words_are_words(text: str, value: object) -> None:
+def test_numbers_are_numbers_and_words_are_strings(text: str, value: object) -> None:
     parsed = parse_yaml(text, "here")
     assert parsed == value
     assert type(parsed) is type(value)
@@ -156,7 +156,7 @@ def test_a_file_is_read_as_utf_8(tmp_path: Path) -> None:
     assert load_yaml(path) == {"language": "français"}
 
 
-def test_a_file_that_cannot_be_used_is_explained(tmp_path: Path) -> None:
+def test_an_unusable_file_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "run.yaml"
     for content, message in [
         (None, f"{path}: cannot be read: No such file or directory"),
@@ -171,7 +171,7 @@ def test_a_file_that_cannot_be_used_is_explained(tmp_path: Path) -> None:
         assert str(error.value) == message
 
 
-def test_a_configuration_survives_the_way_to_text_and_back() -> None:
+def test_a_configuration_survives_writing_and_reading() -> None:
     whole = Whole("no", 10**6, False, Part(4e-05, "deep"), (0.9, 1e-9), {"bias": Part(0.0, limit=7), "on": Part(1e22)})
     assert build(Whole, to_dict(whole), "values") == whole
     assert build(Whole, parse_yaml(dump_yaml(to_dict(whole)), "text"), "text") == whole
@@ -191,11 +191,11 @@ def test_what_is_written_is_read_back(value: object) -> None:
 
 
 @pytest.mark.parametrize("word", ["5e-4", "1e5", "no", "true", "null", "12", "1_000", "2020-01-01", "", "~", "0x1f"])
-def test_a_text_that_looks_like_something_else_stays_a_text(word: str) -> None:
+def test_a_string_that_looks_like_another_type_stays_a_string(word: str) -> None:
     assert parse_yaml(dump_yaml({"init": word}), "text") == {"init": word}
 
 
-def test_merging_puts_single_values_in_place() -> None:
+def test_merging_replaces_single_values() -> None:
     base = {"a": 1, "part": {"rate": 1, "kind": "deep"}, "list": [1, 2]}
     over = {"part": {"rate": 2, "limit": 3}, "list": [3], "b": 4}
     expected = {"a": 1, "part": {"rate": 2, "kind": "deep", "limit": 3}, "list": [3], "b": 4}
@@ -205,7 +205,7 @@ def test_merging_puts_single_values_in_place() -> None:
 
 
 @given(st.recursive(st.integers(), lambda inner: st.dictionaries(st.text("ab", min_size=1), inner, min_size=1)))
-def test_what_is_made_flat_can_be_nested_again(value: object) -> None:
+def test_flattened_values_can_be_nested_again(value: object) -> None:
     values = {"part": value}
     assert nested(flatten(values).items()) == values
 
@@ -218,13 +218,13 @@ def test_settings_are_dotted_keys_with_yaml_values() -> None:
 
 
 @pytest.mark.parametrize("setting", ["training.lr", "=3", ".lr=3", "training..lr=3", "training.=3", ""])
-def test_a_setting_without_key_or_value_is_explained(setting: str) -> None:
+def test_a_setting_without_key_or_value_is_an_error(setting: str) -> None:
     with pytest.raises(UserError) as error:
         parse_settings([setting])
     expected = f"`settings` {setting}: expected KEY=VALUE, for example training.optimizer.lr=5e-4"
     assert str(error.value) == expected
 
 
-def test_a_setting_with_a_bad_value_is_explained() -> None:
+def test_a_setting_with_a_bad_value_is_an_error() -> None:
     with pytest.raises(UserError, match=r"^`settings` betas:1: not valid YAML: "):
         parse_settings(["betas=[1, 2"])

@@ -58,7 +58,7 @@ def test_a_model_that_copies_has_every_tag_every_placeholder_and_the_same_text(
     )
 
 
-def test_words_beside_the_gold_are_wrong(
+def test_words_outside_the_gold_links_are_wrong(
     scripts: dict[str, ModuleType], echo: Translator, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text, gold = written(tmp_path / "text", ["a b"]), written(tmp_path / "gold", ["0-1 1-0"])
@@ -66,15 +66,13 @@ def test_words_beside_the_gold_are_wrong(
     assert not capsys.readouterr().out.startswith("2 tags: 100.0%")
 
 
-def test_phrases_have_contiguous_translations_that_are_theirs_alone(scripts: dict[str, ModuleType]) -> None:
+def test_phrases_have_contiguous_and_exclusive_translations(scripts: dict[str, ModuleType]) -> None:
     links = {(0, 0), (1, 2), (2, 1), (3, 3), (3, 5)}
     found = scripts["measure"].candidates(["a", "b", "c", "d"], links, links - {(1, 2)})
     assert found == [(0, 0, {0}), (0, 2, {0, 1, 2}), (0, 3, {0, 1, 2, 3, 5}), (2, 2, {1}), (3, 3, {3, 5})]
 
 
-def test_placeholders_replace_words_that_are_linked_on_both_sides_alike(
-    scripts: dict[str, ModuleType], tmp_path: Path
-) -> None:
+def test_placeholders_replace_linked_words_on_both_sides(scripts: dict[str, ModuleType], tmp_path: Path) -> None:
     lexicon = written(tmp_path / "lexicon", ["dog\tchien\t0.9\t9", "runs\tcourt\t0.8\t9", "a\tun\t0.3\t9"])
     src, tgt = written(tmp_path / "src", ["a dog runs"] * 40), written(tmp_path / "tgt", ["un chien court"] * 40)
     outputs = [tmp_path / "out.src", tmp_path / "out.tgt"]

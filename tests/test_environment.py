@@ -36,7 +36,7 @@ def python(code: str, **settings: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
 
 
-def test_memory_stays_when_every_batch_has_a_shape_of_its_own() -> None:
+def test_memory_stays_constant_if_every_batch_has_another_shape() -> None:
     assert int(python(MANY_SHAPES).stdout) < 120  # MiB; 370 where a program is kept for each of 500 shapes
 
 
@@ -48,13 +48,13 @@ def test_memory_stays_when_every_batch_has_a_shape_of_its_own() -> None:
         ("LRU_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"),
     ],
 )
-def test_a_value_that_the_user_set_stays(name: str, read: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_value_set_by_the_user_is_kept(name: str, read: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.environ", {name: "7"})
     choose_device("cpu")
     assert os.environ[read] == "7"
 
 
-def test_an_import_leaves_the_environment_as_it_was() -> None:
+def test_importing_does_not_change_the_environment() -> None:
     code = "import os; before = {**os.environ}; import nmtkit, nmtkit.cli.main; print({**os.environ} == before)"
     assert python(code).stdout == "True\n"
 
@@ -104,7 +104,7 @@ main()
 """
 
 
-def test_everything_goes_where_the_system_has_no_locks_no_sizes_and_no_waiting_as_on_windows(tmp_path: Path) -> None:
+def test_commands_work_without_flock_sysconf_and_select_as_on_windows(tmp_path: Path) -> None:
     (tmp_path / "raw").mkdir()
     for split in ("train", "dev", "test"):
         for side in ("en", "fr"):

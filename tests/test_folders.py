@@ -18,7 +18,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModelFolder:
     return folder
 
 
-def test_a_path_stands_for_the_model_or_for_one_checkpoint_of_it(run: ModelFolder) -> None:
+def test_a_path_selects_the_model_or_one_of_its_checkpoints(run: ModelFolder) -> None:
     assert ModelFolder.at(Path("run")) == run
     assert ModelFolder.at(Path("run")).chosen_weights() == run.weights(20)
     for path in ("run/checkpoints/step-30", "run/checkpoints/step-30/", "./run/checkpoints/../checkpoints/step-30"):
@@ -29,7 +29,7 @@ def test_a_path_stands_for_the_model_or_for_one_checkpoint_of_it(run: ModelFolde
     assert ModelFolder.at(Path("mine")).chosen_weights() == run.weights(10).resolve()
 
 
-def test_a_checkpoint_may_be_named_from_within_its_folder(run: ModelFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_checkpoint_may_be_given_from_within_its_folder(run: ModelFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(run.checkpoints)
     assert ModelFolder.at(Path("step-10")).chosen_weights().resolve() == Path("step-10/model.safetensors").resolve()
 
@@ -53,7 +53,7 @@ def test_a_checkpoint_is_the_best_the_last_or_a_number(run: ModelFolder, name: s
     [("run", "40", "`checkpoint` 40"), ("run", "newest", "`checkpoint` newest"),
      ("run/checkpoints/step-40", None, "run/checkpoints/step-40")],
 )  # fmt: skip
-def test_a_checkpoint_that_is_not_there_is_told_which_are(
+def test_a_missing_checkpoint_is_an_error_with_the_existing_ones(
     run: ModelFolder, path: str, checkpoint: str | None, wanted: str
 ) -> None:
     with pytest.raises(UserError) as refused:
@@ -61,19 +61,19 @@ def test_a_checkpoint_that_is_not_there_is_told_which_are(
     assert str(refused.value) == f"{wanted}: does not exist; the checkpoints of run are 10, 20, 30, the best is 20"
 
 
-def test_a_checkpoint_with_a_number_beyond_all_numbers_is_not_there(run: ModelFolder) -> None:
+def test_a_checkpoint_with_a_huge_number_does_not_exist(run: ModelFolder) -> None:
     with pytest.raises(UserError, match=r"^`checkpoint` 9+: does not exist; the checkpoints of run are"):
         ModelFolder.at(Path("run"), "9" * 5_000)
 
 
-def test_of_many_checkpoints_the_newest_are_named(run: ModelFolder) -> None:
+def test_an_error_lists_only_the_newest_checkpoints(run: ModelFolder) -> None:
     for update in range(100, 130):
         run.checkpoint(update).mkdir()
     with pytest.raises(UserError, match=r"are \.\.\., 110, 111, .* 128, 129, the best is 20"):
         ModelFolder.at(Path("run"), "40")
 
 
-def test_what_has_no_checkpoint_to_choose_says_so(run: ModelFolder) -> None:
+def test_a_folder_without_checkpoints_is_an_error(run: ModelFolder) -> None:
     with pytest.raises(
         UserError, match=r"^run/checkpoints/step-10: is a checkpoint itself; leave `checkpoint` last out$"
     ):

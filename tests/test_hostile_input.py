@@ -195,7 +195,7 @@ def test_settings_of_the_command_line(text: str) -> None:
 
 
 @pytest.mark.parametrize("place", ["model: *x11", "paper: {title: *x11}", "model: &y [*y]"])
-def test_yaml_that_stands_for_billions_of_items_is_answered_in_a_line(place: str, tmp_path: Path) -> None:
+def test_yaml_that_expands_to_billions_of_items_is_refused_in_a_line(place: str, tmp_path: Path) -> None:
     lines = ["x0: &x0 {lol: lol}"]
     lines += [f"x{i}: &x{i} [{', '.join([f'*x{i - 1}'] * 10)}]" for i in range(1, 12)]
     text = "\n".join([*(lines if "x11" in place else []), "architecture: rnnsearch", place])
@@ -264,7 +264,7 @@ def test_an_empty_sentencepiece_model_is_refused(tmp_path: Path) -> None:
         SentencePieces.load(tmp_path / "sentencepiece.src")
 
 
-def test_numbers_of_thousands_of_digits_are_answered_in_a_line(tmp_path: Path) -> None:
+def test_numbers_of_thousands_of_digits_are_refused_in_a_line(tmp_path: Path) -> None:
     """Python refuses to read more than 4300 digits as a number."""
     (tmp_path / "file").write_text("".join(f"{word}\t0\n" for word in SPELLINGS) + f"cat\t{'9' * 5000}\n")
     with pytest.raises(UserError, match="file:5: expected a word, a tab and a count"):
@@ -366,7 +366,7 @@ STATE = YAML | st.dictionaries(KEYS, YAML | st.builds(torch.zeros, st.integers(0
 
 @given(st.dictionaries(st.sampled_from(["optimizer", "progress", "crc32"]), STATE), st.booleans())
 @fuzz
-def test_a_checkpoint_of_another_program(folder: Path, values: dict[str, object], whole: bool) -> None:
+def test_a_checkpoint_of_another_toolkit(folder: Path, values: dict[str, object], whole: bool) -> None:
     model, optimizer = small_run(folder / "foreign")
     foreign = ModelFolder(folder / "foreign")
     path = foreign.trainer(3)
@@ -399,7 +399,7 @@ RECORDS = [
 
 @given(st.data())
 @fuzz
-def test_the_history_of_a_run_as_a_report_draws_it(folder: Path, data: st.DataObject) -> None:
+def test_the_history_of_a_run_in_a_report(folder: Path, data: st.DataObject) -> None:
     run = folder / "reported"
     run.mkdir(exist_ok=True)
     records: list[dict[str, object]] = [dict(record) for record in RECORDS * 2]
@@ -446,7 +446,7 @@ HEADER = {"__metadata__": {"a": "b"}, "weight": {"dtype": "F32", "shape": [3, 2]
 
 @given(st.data())
 @fuzz
-def test_weights_whose_header_lies(folder: Path, data: st.DataObject) -> None:
+def test_weights_with_a_wrong_header(folder: Path, data: st.DataObject) -> None:
     header: dict[str, Any] = json.loads(json.dumps(HEADER))
     tensor = header[data.draw(st.sampled_from(["weight", "bias"]))]
     key = data.draw(st.sampled_from(sorted(tensor)))

@@ -60,7 +60,7 @@ def lines() -> list[str]:
     return made
 
 
-def test_translate_says_each_line_in_its_place(lines: list[str], tmp_path: Path) -> None:
+def test_translate_writes_each_line_in_order(lines: list[str], tmp_path: Path) -> None:
     source = write(tmp_path / "in", lines)
     run("tests.echo", "translate", "-m", write_folder(tmp_path / "echo"), "-i", source, "-o", tmp_path / "out")
     out = read(tmp_path / "out")

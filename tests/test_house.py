@@ -81,7 +81,7 @@ def test_a_function_fits_on_a_screen() -> None:
     assert complaints(too_long, LIBRARY) == []
 
 
-def test_a_function_takes_no_more_than_a_reader_can_hold() -> None:
+def test_a_function_has_few_arguments() -> None:
     assert complaints(too_many_parameters, LIBRARY) == []
 
 
@@ -103,7 +103,7 @@ def test_the_type_checker_is_silenced_hardly_anywhere() -> None:
         (without_shapes, "class A:\n    def f(self) -> tuple[Tensor, int]:\n        return self.x", "A.f"),
     ],
 )
-def test_what_breaks_a_rule_is_noticed(check: object, source: str, complaint: str) -> None:
+def test_breaking_a_rule_is_noticed(check: object, source: str, complaint: str) -> None:
     assert callable(check)
     assert check(source) == [complaint]
 
@@ -119,6 +119,6 @@ def test_what_breaks_a_rule_is_noticed(check: object, source: str, complaint: st
         (without_shapes, "def f(x: int) -> int:\n    return 1"),
     ],
 )
-def test_what_keeps_the_rules_is_left_alone(check: object, source: str) -> None:
+def test_code_that_follows_the_rules_passes(check: object, source: str) -> None:
     assert callable(check)
     assert check(source) == []

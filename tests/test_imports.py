@@ -134,7 +134,7 @@ def test_a_wrong_import_is_noticed(part: str, source: str, complaint: str) -> No
         ("layers", "import torch"),
     ],
 )
-def test_a_right_import_is_left_alone(part: str, source: str) -> None:
+def test_a_right_import_passes(part: str, source: str) -> None:
     assert wrong_imports(part, source) == []
 
 
@@ -188,7 +188,7 @@ SLOW = ("torch", "numpy", "sacremoses", "sacrebleu", "rich")
         "import nmtkit.cli.main as m, sys; sys.argv = ['nmtkit', 'models']; m.main()",
     ],
 )
-def test_help_and_the_list_of_presets_do_not_import_what_is_slow(run: str) -> None:
+def test_help_and_the_list_of_presets_import_nothing_slow(run: str) -> None:
     report = f"import sys; print('slow:', *(m for m in {SLOW} if m in sys.modules))"
     code = f"try:\n    {run}\nexcept SystemExit: pass\n{report}"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -202,7 +202,7 @@ NOT_FOR_A_FILTER = (
 )  # fmt: skip
 
 
-def test_translating_a_line_loads_no_compiler_and_nothing_of_training(tmp_path: Path) -> None:
+def test_translation_imports_no_compiler_and_no_training(tmp_path: Path) -> None:
     (tmp_path / "in").write_text("a b\n")
     model = Path(__file__).parent / "training" / "made_by_0.1" / "run"
     code = (

@@ -76,7 +76,7 @@ def test_a_minus_is_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     assert list(read_lines("-")) == ["one", "twö"]
 
 
-def test_packed_files_may_have_several_parts(tmp_path: Path) -> None:
+def test_compressed_files_may_have_several_parts(tmp_path: Path) -> None:
     for name, pack in PACKED:
         (tmp_path / name).write_bytes(pack(b"one\ntw") + pack(b"o\nthree\n"))
         assert list(read_lines(tmp_path / name)) == ["one", "two", "three"]
@@ -94,14 +94,14 @@ def test_bytes_that_are_not_utf8_are_reported_with_file_line_and_remedy(tmp_path
         list(read_lines(tmp_path / "latin"))
 
 
-def test_standard_input_that_is_not_utf8_is_called_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_name_standard_input_that_is_not_utf8(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\xff\n")))
     with pytest.raises(UserError, match="standard input:1: byte 0xFF"):
         list(read_lines("-"))
 
 
 @pytest.mark.parametrize("name", ["no", "no.gz", "no.zst"])
-def test_a_missing_file_is_the_users_to_find(tmp_path: Path, name: str) -> None:
+def test_a_missing_file_is_a_user_error(tmp_path: Path, name: str) -> None:
     with pytest.raises(UserError, match=f"{name}: cannot be read: No such file"):
         list(read_lines(tmp_path / name))
 
@@ -112,16 +112,14 @@ def test_a_folder_is_not_a_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "pack"), PACKED[1:])
-def test_a_packed_file_that_is_cut_short_is_not_taken_for_whole(
-    tmp_path: Path, name: str, pack: Callable[[bytes], bytes]
-) -> None:
+def test_a_truncated_compressed_file_is_an_error(tmp_path: Path, name: str, pack: Callable[[bytes], bytes]) -> None:
     (tmp_path / name).write_bytes(pack(os.urandom(300_000))[:-9])
     with pytest.raises(UserError, match=r"damaged or truncated .* download or compress it again"):
         count_lines(tmp_path / name)
 
 
 @pytest.mark.parametrize("name", ["text.gz", "text.zst"])
-def test_a_file_that_is_not_packed_as_its_name_says_is_damaged(tmp_path: Path, name: str) -> None:
+def test_a_file_not_compressed_according_to_its_name_is_damaged(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"plain text\n")
     with pytest.raises(UserError, match="damaged"):
         count_lines(tmp_path / name)
@@ -161,7 +159,7 @@ def test_binary_files_are_written_whole_too(tmp_path: Path) -> None:
     assert (tmp_path / "weights.gz").read_bytes() == b"\xff\n"
 
 
-def test_a_link_stays_and_what_it_points_to_is_replaced(tmp_path: Path) -> None:
+def test_a_link_is_kept_and_its_target_replaced(tmp_path: Path) -> None:
     (tmp_path / "far").mkdir()
     (tmp_path / "far" / "file").write_text("old")
     (tmp_path / "link").symlink_to(tmp_path / "far" / "file")
@@ -186,7 +184,7 @@ def test_a_named_pipe_stays_and_is_written_to(tmp_path: Path, name: str) -> None
 
 
 @pytest.mark.parametrize("redirection", ["> out", ">> out", "| cat > out"])
-def test_standard_output_by_its_name_is_what_the_shell_made_of_it(tmp_path: Path, redirection: str) -> None:
+def test_dev_stdout_is_written_without_being_replaced(tmp_path: Path, redirection: str) -> None:
     (tmp_path / "out").write_text("before\n")
     python = "from nmtkit.lines import atomic_write as w\nwith w('/dev/stdout') as f: f.write('text\\n')"
     environment = {**os.environ, "PYTHONPATH": os.getcwd()}
@@ -195,14 +193,14 @@ def test_standard_output_by_its_name_is_what_the_shell_made_of_it(tmp_path: Path
     assert (tmp_path / "out").read_text() == ("before\ntext\n" if ">>" in redirection else "text\n")
 
 
-def test_a_file_is_readable_by_whom_the_umask_allows(tmp_path: Path) -> None:
+def test_a_new_file_has_the_mode_of_the_umask(tmp_path: Path) -> None:
     with atomic_write(tmp_path / "new"):
         pass
     (tmp_path / "plain").touch()
     assert (tmp_path / "new").stat().st_mode == (tmp_path / "plain").stat().st_mode
 
 
-def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+def test_a_path_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     with (
         pytest.raises(UserError, match=r"no/file: cannot be written: No such file"),
         atomic_write(tmp_path / "no/file"),
@@ -214,14 +212,14 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_a_full_disk_is_named_but_other_failures_stay_what_they_are(tmp_path: Path) -> None:
+def test_only_a_full_disk_becomes_a_user_error(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="cannot be written: No space left"), atomic_write(tmp_path / "file"):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     with pytest.raises(ConnectionError), atomic_write(tmp_path / "file"):
         raise ConnectionError
 
 
-def test_finished_files_replace_the_old_ones_and_those_not_made_go(tmp_path: Path) -> None:
+def test_finished_files_replace_old_ones_and_missing_ones_are_deleted(tmp_path: Path) -> None:
     for name in ("a", "b", "other"):
         (tmp_path / name).write_text("old")
     with staging_folder(tmp_path) as staging:
@@ -257,7 +255,7 @@ def test_a_staging_folder_is_deleted_by_the_next_process_if_its_own_was_killed(t
         assert [*tmp_path.iterdir()] == [staging]
 
 
-def test_a_staging_folder_needs_a_place(tmp_path: Path) -> None:
+def test_a_staging_folder_needs_a_writable_parent(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match="file: cannot be written"), staging_folder(tmp_path / "file"):
         pass
@@ -270,7 +268,7 @@ def test_for_text_in_utf_16_the_conversion_is_suggested(tmp_path: Path, encoding
         list(read_lines(tmp_path / "text"))
 
 
-def test_who_may_read_a_file_is_as_before_when_it_is_replaced(tmp_path: Path) -> None:
+def test_a_replaced_file_keeps_its_mode(tmp_path: Path) -> None:
     for mode in (0o600, 0o664):
         (tmp_path / "file").touch()
         (tmp_path / "file").chmod(mode)
@@ -301,7 +299,7 @@ def test_a_lock_that_went_with_its_folder_is_not_taken(tmp_path: Path, monkeypat
         locked(tmp_path / "folder", "prep").__enter__()
 
 
-def test_where_there_are_no_locks_a_warning_says_so(
+def test_without_locks_there_is_a_warning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def flock(*arguments: object) -> None:

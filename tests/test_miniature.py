@@ -94,7 +94,7 @@ def tiny_plan() -> dict[str, Any]:
 # The plan
 
 
-def test_every_comparison_is_of_two_rows_of_one_group_and_stands_once(run: ModuleType) -> None:
+def test_every_comparison_is_of_two_rows_of_one_group_and_occurs_once(run: ModuleType) -> None:
     planned = run.jobs(PLAN)
     comparisons = run.comparisons(PLAN)
     assert len(set(comparisons)) == len(comparisons) > 69
@@ -105,7 +105,7 @@ def test_every_comparison_is_of_two_rows_of_one_group_and_stands_once(run: Modul
     assert len({job.id for job in planned}) == len(planned)
 
 
-def test_every_published_number_of_a_claim_says_what_the_claim_says() -> None:
+def test_the_published_numbers_of_every_claim_support_it() -> None:
     for paper in PLAN["papers"].values():
         for claim in paper["claims"]:
             if "paper" in claim:
@@ -113,12 +113,12 @@ def test_every_published_number_of_a_claim_says_what_the_claim_says() -> None:
                 assert better < worse if paper["measure"] == "cross-entropy" else better > worse, claim
 
 
-def test_every_comparison_has_two_seeds_at_least_and_what_chooses_settings_never_sees_the_test_set() -> None:
+def test_every_comparison_has_at_least_two_seeds_and_searches_never_use_the_test_set() -> None:
     for content in PLAN["groups"].values():
         assert content.get("tested", True) == (len(content["seeds"]) > 1)
 
 
-def test_headline_claims_have_five_seeds_from_the_start_and_every_row_a_search_of_as_many_passes(
+def test_headline_claims_have_five_planned_seeds_and_a_search_of_equally_many_epochs_for_every_row(
     run: ModuleType,
 ) -> None:
     headline = {name: content for name, content in PLAN["groups"].items() if name.startswith("headline-")}
@@ -159,7 +159,7 @@ def test_a_claim_is_judged_by_the_settings_that_the_development_set_prefers(run:
             assert entropy(judging[0], judging[side]) == best, claim.content["text"]
 
 
-def test_every_line_of_the_ledger_has_the_id_of_its_settings_and_old_f_f_rows_say_which_reading_they_are() -> None:
+def test_every_line_of_the_ledger_has_the_id_of_its_settings_and_old_f_f_rows_are_distinguished() -> None:
     for line in LEDGER:
         if "settings" in line:
             content = json.dumps([line[key] for key in ("group", "row", "seed", "settings")], sort_keys=True)
@@ -188,7 +188,7 @@ def test_every_row_of_the_plan_builds(
 
 
 @pytest.mark.slow
-def test_a_runner_killed_again_and_again_writes_the_ledger_of_one_that_was_not(work: Path, tmp_path: Path) -> None:
+def test_a_repeatedly_killed_runner_writes_the_ledger_of_an_undisturbed_one(work: Path, tmp_path: Path) -> None:
     plan = tiny_plan()
     plan["groups"]["tiny"]["seeds"] = [1]
     (tmp_path / "plan.yaml").write_text(yaml.safe_dump(plan))
@@ -232,7 +232,7 @@ def test_a_runner_killed_again_and_again_writes_the_ledger_of_one_that_was_not(w
     assert len(ledger("pieces")) == 3
 
 
-def test_a_failing_command_ends_the_runner_with_its_last_words(work: Path, tmp_path: Path) -> None:
+def test_a_failing_command_ends_the_runner_with_its_last_message(work: Path, tmp_path: Path) -> None:
     plan = tiny_plan()
     plan["corpora"]["made"]["steps"] = [["prep", "--no-such-option"]]
     (tmp_path / "plan.yaml").write_text(yaml.safe_dump(plan))
@@ -249,9 +249,7 @@ def test_a_failing_command_ends_the_runner_with_its_last_words(work: Path, tmp_p
     assert not (tmp_path / "x.jsonl").exists()
 
 
-def test_a_training_that_was_stopped_is_no_result(
-    run: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stopped_training_is_not_a_result(run: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def stopped(self: object, folder: Path, command: str, *arguments: object) -> str:
         if command == "train":  # as after SIGTERM: status 0
             (folder / "run").mkdir()
@@ -339,7 +337,7 @@ def test_a_claim_gets_the_verdict_of_its_interval(
     [([20.0, 20.2], [25.0, 25.3], "reproduced"), ([20.0, 24.0], [23.0, 22.5], "undecided"),
      ([25.0, 25.3], [20.0, 20.2], "reversed")],
 )  # fmt: skip
-def test_a_claim_without_a_number_is_one_about_the_sign(
+def test_a_claim_without_a_number_is_about_the_sign(
     run: ModuleType, page: ModuleType, narrow: list[float], wide: list[float], expected: str
 ) -> None:
     plan = tiny_plan()
@@ -348,7 +346,9 @@ def test_a_claim_without_a_number_is_one_about_the_sign(
     assert claim.judge.verdict == expected
 
 
-def test_lower_cross_entropy_is_a_gain_and_the_papers_is_taken_in_proportion(run: ModuleType, page: ModuleType) -> None:
+def test_lower_cross_entropy_is_a_gain_and_the_papers_difference_is_proportional(
+    run: ModuleType, page: ModuleType
+) -> None:
     plan = tiny_plan()
     plan["papers"]["tiny"]["measure"] = "cross-entropy"
     plan["papers"]["tiny"]["claims"][0]["paper"] = [45.0, 50.0]  # a tenth less, in another unit
@@ -357,7 +357,7 @@ def test_lower_cross_entropy_is_a_gain_and_the_papers_is_taken_in_proportion(run
     assert claim.judge.paper == pytest.approx(0.4)
 
 
-def test_seeds_added_later_count_and_are_marked_and_the_verdict_without_them_stands_beside(
+def test_later_seeds_count_and_are_marked_and_the_verdict_without_them_is_shown(
     run: ModuleType, page: ModuleType
 ) -> None:
     plan = tiny_plan()
@@ -376,7 +376,7 @@ def test_seeds_added_later_count_and_are_marked_and_the_verdict_without_them_sta
     assert claim.judge.verdict == "not run", "two of three seeds are no result to look at"
 
 
-def test_the_first_comparison_that_has_been_run_judges_and_one_beside_never(run: ModuleType, page: ModuleType) -> None:
+def test_the_first_completed_comparison_decides_and_one_in_beside_never(run: ModuleType, page: ModuleType) -> None:
     plan = tiny_plan()
     plan["groups"]["better"] = {**plan["groups"]["tiny"], "seeds": [4, 5]}
     [content] = plan["papers"]["tiny"]["claims"]
@@ -391,7 +391,7 @@ def test_the_first_comparison_that_has_been_run_judges_and_one_beside_never(run:
     assert [other.verdict for other in claim.others] == ["larger"]
 
 
-def test_holms_correction_takes_away_what_many_claims_bring_by_chance(run: ModuleType, page: ModuleType) -> None:
+def test_holms_correction_removes_chance_findings_of_many_claims(run: ModuleType, page: ModuleType) -> None:
     plan, ledger = tiny_plan(), made_ledger(run, [20.0, 20.2], [21.0, 21.3])
     assert page.corrected(page.Results(plan, ledger).claims()) == ["undecided"]  # p 0.038 against 0, of two tests
     ledger = made_ledger(run, [20.0, 20.001], [21.0, 21.001])
@@ -410,7 +410,7 @@ def test_a_result_of_other_settings_is_not_shown(run: ModuleType, page: ModuleTy
     assert claim.judge.verdict == "not run"
 
 
-def test_the_page_keeps_what_stands_outside_its_marks_and_draws_every_claim(
+def test_the_page_keeps_text_outside_its_marks_and_plots_every_claim(
     run: ModuleType, page: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ledger = made_ledger(run, [20.0, 20.2], [25.0, 25.3])
@@ -442,7 +442,9 @@ def test_the_committed_pages_are_those_of_the_committed_ledger(page: ModuleType)
     assert len(readme.splitlines()) <= 200
 
 
-def test_the_counts_of_the_page_are_those_of_verdicts_made_by_other_means(judge: ModuleType, page: ModuleType) -> None:
+def test_the_counts_of_the_page_are_those_of_independently_computed_verdicts(
+    judge: ModuleType, page: ModuleType
+) -> None:
     """From the rows' scores by the definitions of the README, with t from an integral and Welch's formulas in NumPy."""
     results = page.Results(PLAN, LEDGER)
     recounted: Counter[tuple[str, str]] = Counter()
@@ -458,7 +460,7 @@ def test_the_counts_of_the_page_are_those_of_verdicts_made_by_other_means(judge:
         assert counts == [recounted[name, verdict] for verdict in judge.VERDICTS]
 
 
-def test_the_sentences_of_the_page_count_as_its_table_does(page: ModuleType) -> None:
+def test_the_sentences_of_the_page_have_the_counts_of_its_table(page: ModuleType) -> None:
     claims = page.Results(PLAN, LEDGER).claims()
     counts = Counter(claim.judge.verdict for claim in claims)
     left = Counter(page.corrected(claims))
@@ -532,15 +534,13 @@ def integrated_tail(angle: float, freedom: float) -> float:
 
 
 @pytest.mark.parametrize("t", [0.0, 1e-9, 0.3, 1.0, 4.303, 12.706, 1e6])
-def test_students_t_with_one_and_two_degrees_of_freedom_is_that_of_its_closed_forms(
-    judge: ModuleType, t: float
-) -> None:
+def test_students_t_with_one_or_two_degrees_of_freedom_has_its_closed_form(judge: ModuleType, t: float) -> None:
     assert judge.t_tail(t, 1) == pytest.approx(2 / math.pi * math.atan2(1, t), rel=1e-9)
     assert judge.t_tail(-t, 2) == pytest.approx(2 / (math.sqrt(2 + t * t) * (math.sqrt(2 + t * t) + t)), rel=1e-9)
 
 
 @pytest.mark.parametrize("freedom", [1.0, 1.03, 1.7, 2.38, 3.9, 11.5])
-def test_students_t_of_broken_degrees_of_freedom_is_the_integral_of_its_density(
+def test_students_t_with_fractional_degrees_of_freedom_is_the_integral_of_its_density(
     judge: ModuleType, freedom: float
 ) -> None:
     for angle in (0.1, 0.7, 1.2, 1.5):
@@ -553,7 +553,7 @@ def test_quantiles_are_those_of_the_tables(judge: ModuleType, freedom: int, t: f
     assert judge.t_quantile(freedom) == pytest.approx(t, abs=5e-4)
 
 
-def test_welchs_interval_of_unequal_variances_is_that_worked_out_by_hand(judge: ModuleType) -> None:
+def test_welchs_interval_of_unequal_variances_is_that_computed_by_hand(judge: ModuleType) -> None:
     # Variances 4 and 0.625 of 3 and 5 values: 4/3 + 1/8 = 1.458333, whose root is 1.207615; freedom
     # 1.458333^2 / ((4/3)^2 / 2 + (1/8)^2 / 4) = 2.382110. Pooled, they would have six degrees.
     found = judge.welch([10.0, 12.0, 14.0], [7.0, 7.5, 8.0, 8.5, 9.0])
@@ -572,12 +572,12 @@ def test_welchs_test_of_equal_variances_and_sizes_is_students(judge: ModuleType)
     assert (found.freedom, found.error) == (2, pytest.approx(2**0.5))
 
 
-def test_a_difference_without_spread_is_sure(judge: ModuleType) -> None:
+def test_a_difference_without_variance_is_certain(judge: ModuleType) -> None:
     assert judge.welch([21.0, 21.0], [20.0, 20.0]).interval == (1, 1)
     assert [judge.welch([21.0, 21.0], [20.0, 20.0]).p(value) for value in (0, 1)] == [0, 1]
 
 
-def test_holms_correction_is_that_worked_out_by_hand(judge: ModuleType) -> None:
+def test_holms_correction_is_that_computed_by_hand(judge: ModuleType) -> None:
     # In order: 0.005 * 4, 0.01 * 3, 0.03 * 2, and 0.04 * 1, which may not be smaller than the one before.
     assert judge.holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert judge.holm([0.6, 0.7]) == [1, 1]

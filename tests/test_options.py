@@ -56,7 +56,7 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Orders, bool]]:
     return got
 
 
-def test_a_command_gets_the_dataclass_of_what_was_typed(nmtkit: Run, taken: list[tuple[Orders, bool]]) -> None:
+def test_a_command_gets_its_options_as_a_dataclass(nmtkit: Run, taken: list[tuple[Orders, bool]]) -> None:
     assert nmtkit("order").status == 0
     words = "order -d stew --guests 3 --with bread --with rice --spice 0.5 --wine red --tables 3 --cold --now"
     assert nmtkit(*words.split()).status == 0
@@ -88,7 +88,7 @@ def test_a_function_of_options_refuses_what_its_command_refuses(orders: dict[str
         ("--waiter x", "No such option: --waiter"),
     ],
 )
-def test_what_is_no_value_of_an_option_is_one_line(
+def test_an_invalid_value_of_an_option_is_one_line(
     words: str, complaint: str, nmtkit: Run, taken: list[tuple[Orders, bool]]
 ) -> None:
     outcome = nmtkit("order", *words.split())
@@ -117,7 +117,7 @@ def test_a_python_function_has_the_fields_as_its_arguments() -> None:
         (Orders(wine="rose"), "wine rose: not one of red, white"),  # type: ignore[arg-type]
     ],
 )
-def test_a_value_that_is_none_of_its_field_is_described(orders: Orders, complaint: str) -> None:
+def test_a_value_of_the_wrong_type_is_described(orders: Orders, complaint: str) -> None:
     keep = {"guests", "spice", "wine"}
 
     @dataclass(frozen=True)
@@ -130,7 +130,7 @@ def test_a_value_that_is_none_of_its_field_is_described(orders: Orders, complain
     assert "".join(mistake(checked) or ()) == complaint
 
 
-def test_whether_a_setting_may_change_when_a_run_is_resumed_is_said_at_its_field() -> None:
+def test_fields_declare_whether_they_may_change_when_a_run_is_resumed() -> None:
     names = {
         "free": "max_updates patience pass_tokens precision",
         "hyperparameter": "optimizer.lr optimizer.betas groups.lr.decay schedule.warmup clip_norm dropout_seed",
@@ -143,9 +143,7 @@ def test_whether_a_setting_may_change_when_a_run_is_resumed_is_said_at_its_field
 
 
 @pytest.mark.parametrize("name", [each.name for each in fields(Search)])
-def test_a_setting_of_search_is_a_field_of_a_request_and_an_option_of_the_commands_that_search(
-    name: str, nmtkit: Run
-) -> None:
+def test_a_search_setting_is_a_field_of_request_and_an_option_of_commands_that_search(name: str, nmtkit: Run) -> None:
     [shown] = [about for each, about in options_of(Search) if each.name == name]
     assert [about for each, about in options_of(Request) if each.name == name] == [shown]
     for command in ("translate", "serve"):
@@ -165,7 +163,7 @@ class NewRequest(Request):
     reward: float | None = as_in(NewSearch, "reward")
 
 
-def test_a_new_setting_needs_no_more_than_its_two_fields(nmtkit: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_setting_needs_only_two_fields(nmtkit: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     got: list[NewRequest] = []
 
     def translate(request: Annotated[NewRequest, Without(("seed",))]) -> None:

@@ -73,7 +73,7 @@ def test_the_same_seed_writes_the_same_files(tmp_path: Path, monkeypatch: pytest
     assert [text.count(b"\n") for text in written["one"]] == [50, 50, 300, 300, 300, 300]
 
 
-def test_the_size_of_the_training_set_changes_neither_dev_nor_test(corpus: dict[str, Pairs]) -> None:
+def test_dev_and_test_do_not_depend_on_the_size_of_the_training_set(corpus: dict[str, Pairs]) -> None:
     assert grammar.make_corpus(1, 100) == {**corpus, "train": corpus["train"][:100]}
 
 

@@ -40,13 +40,13 @@ for option in ("-f", "-r"):
 """
 
 
-def test_every_preset_is_in_the_map_and_every_preset_of_the_map_exists() -> None:
+def test_every_preset_is_in_the_table_and_every_preset_of_the_table_exists() -> None:
     families = "|".join(sorted({name.partition("-")[0].rstrip("1234567890") for name in PRESETS}))
     named = set(re.findall(rf"`((?:{families})\d*(?:-[a-z0-9]+)*)`", (RECIPES / "README.md").read_text()))
     assert named == PRESETS, "recipes/README.md has a row for every preset, and names no other"
 
 
-def test_every_row_of_the_map_has_a_command() -> None:
+def test_every_row_of_the_table_has_a_command() -> None:
     rows = [line for line in (RECIPES / "README.md").read_text().splitlines() if line.startswith("|")]
     cells = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
     assert cells
@@ -62,7 +62,7 @@ def test_scripts_are_bash_and_say_what_they_were_checked_on(script: Path) -> Non
 
 
 @pytest.mark.slow
-def test_every_command_of_the_map_names_a_preset_that_its_recipe_takes(tmp_path: Path) -> None:
+def test_every_command_of_the_table_has_a_preset_accepted_by_its_recipe(tmp_path: Path) -> None:
     (tmp_path / "ldc").mkdir()
     for script in SCRIPTS:
         if script.parent.name in (
@@ -245,7 +245,7 @@ COMPARABLE = ", to compare with the paper's figure"
 
 @pytest.mark.slow
 @pytest.mark.parametrize("preset", ["transformer-base", "densenmt-ende-15"])
-def test_wmt14_en_de_is_scored_both_ways_of_the_mean_of_checkpoints_where_the_paper_took_it(
+def test_wmt14_en_de_averages_checkpoints_as_in_the_paper_and_scores_both_ways(
     preset: str, serve: Serve, recipe: Recipe, tmp_path: Path
 ) -> None:
     serve_wmt14_en_de(serve)
@@ -262,7 +262,7 @@ def test_wmt14_en_de_is_scored_both_ways_of_the_mean_of_checkpoints_where_the_pa
 
 
 @pytest.mark.slow
-def test_wmt14_en_de_runs_end_to_end_and_goes_on_where_it_stopped(serve: Serve, recipe: Recipe, tmp_path: Path) -> None:
+def test_wmt14_en_de_runs_end_to_end_and_is_resumed(serve: Serve, recipe: Recipe, tmp_path: Path) -> None:
     serve_wmt14_en_de(serve)
     printed = recipe("wmt14-en-de", "deep-lau-ende")
     titles = [line for line in printed.splitlines() if line.startswith("newstest2014")]
@@ -336,7 +336,7 @@ def test_iwslt14_tr_en_runs_end_to_end_on_subwords_and_on_morphemes(
 
 
 @pytest.mark.slow
-def test_iwslt14_de_en_runs_end_to_end_on_the_talks_and_on_text_of_the_users(
+def test_iwslt14_de_en_runs_end_to_end_on_the_talks_and_on_user_text(
     serve: Serve, recipe: Recipe, tmp_path: Path
 ) -> None:
     members = {name: f"<url>x</url>\n<title>A title</title>\n{text}"
@@ -495,7 +495,7 @@ def test_low_resource_trains_one_model_for_several_languages(serve: Serve, recip
 
 
 @pytest.mark.slow
-def test_miniature_finds_the_text_of_both_corpora_and_does_a_row(serve: Serve, recipe: Recipe, tmp_path: Path) -> None:
+def test_miniature_finds_both_corpora_and_runs_a_row(serve: Serve, recipe: Recipe, tmp_path: Path) -> None:
     serve({})
     serve_multi30k(tmp_path / "served")
     serve_tatoeba(tmp_path / "served")
@@ -556,7 +556,7 @@ def test_terms_are_marked_in_training_text_and_counted_in_translations(
 
 
 @pytest.mark.slow
-def test_distillation_runs_end_to_end_and_takes_teachers_that_are_trained(
+def test_distillation_runs_end_to_end_and_accepts_trained_teachers(
     serve: Serve, recipe: Recipe, tmp_path: Path
 ) -> None:
     serve({})
@@ -605,7 +605,7 @@ def test_the_notebook_runs_from_its_first_cell_to_its_last(tmp_path: Path, monke
 
 
 @pytest.mark.slow
-def test_nist_zh_en_runs_end_to_end_on_text_of_the_users(recipe: Recipe, tmp_path: Path) -> None:
+def test_nist_zh_en_runs_end_to_end_on_user_text(recipe: Recipe, tmp_path: Path) -> None:
     ldc = tmp_path / "ldc"
     ldc.mkdir()
     for name, text in texts("train", "train.{zh,en}").items():

@@ -49,6 +49,6 @@ def test_the_error_of_eflomal_is_passed_on(align: Callable[[str], None]) -> None
 
 
 @pytest.mark.parametrize("code", ["pass", "import sys; [open(path, 'w').write('0-0\\n') for path in sys.argv[7::2]]"])
-def test_an_aligner_that_leaves_lines_out_has_failed(align: Callable[[str], None], code: str) -> None:
+def test_an_aligner_that_omits_lines_is_an_error(align: Callable[[str], None], code: str) -> None:
     with pytest.raises(UserError, match="failed with status 0: no message"):
         align(code)

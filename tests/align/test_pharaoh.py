@@ -6,7 +6,7 @@ from nmtkit.align.pharaoh import check_links, format_links, parse_links, read_al
 from nmtkit.errors import UserError
 
 
-def test_links_come_back_as_they_were_written(tmp_path: Path) -> None:
+def test_links_survive_writing_and_parsing(tmp_path: Path) -> None:
     sentences = [[(0, 0), (12, 3)], [], [(1, 0)]]
     (tmp_path / "a").write_text("".join(format_links(links) + "\n" for links in sentences))
     assert (tmp_path / "a").read_text() == "0-0 12-3\n\n1-0\n"

@@ -33,14 +33,14 @@ def replaced(target: str, source: str, links: list[tuple[int, int]]) -> str:
     return " ".join(words)
 
 
-def test_there_are_sixteen_symbols() -> None:
+def test_there_are_sixteen_unkpos_symbols() -> None:
     assert len(UNKPOS) == 16
     assert (UNKPOS[0], UNKPOS[7], UNKPOS[14], UNKPOS[15]) == (
         "<unkpos_-7>", "<unkpos_0>", "<unkpos_7>", "<unkpos_null>",
     )  # fmt: skip
 
 
-def test_an_unknown_word_says_how_far_to_the_left_its_source_word_is() -> None:
+def test_an_unknown_word_has_the_offset_to_its_source_word() -> None:
     # The target's 0 and 2 are linked to the source's 1 and 0: i = j - d.
     assert spelled(annotate([UNK, 50, UNK, UNK], [(1, 0), (0, 1), (0, 2)])) == [
         "<unkpos_-1>", "word", "<unkpos_2>", "<unkpos_null>",
@@ -48,11 +48,11 @@ def test_an_unknown_word_says_how_far_to_the_left_its_source_word_is() -> None:
 
 
 @pytest.mark.parametrize(("s", "symbol"), [(1, "<unkpos_7>"), (15, "<unkpos_-7>"), (0, UNKPOS[-1]), (16, UNKPOS[-1])])
-def test_seven_places_are_the_farthest(s: int, symbol: str) -> None:
+def test_offsets_are_at_most_seven(s: int, symbol: str) -> None:
     assert spelled(annotate([50] * 8 + [UNK], [(s, 8)]))[8] == symbol
 
 
-def test_of_several_links_the_nearest_counts_and_then_the_left_one() -> None:
+def test_the_nearest_of_several_links_is_used_and_on_a_tie_the_left_one() -> None:
     assert nearest([(0, 3), (5, 3), (4, 3), (2, 3)]) == {3: 2}
     assert nearest([(4, 3), (9, 3), (0, 0), (7, 1)]) == {3: 4, 0: 0, 1: 7}
 
@@ -97,18 +97,18 @@ def matched(target: str, source: str, looks: dict[int, list[float]], links: list
     return " ".join(words)
 
 
-def test_an_unknown_word_comes_from_no_word_whose_translation_is_known() -> None:
+def test_source_words_with_a_known_translation_are_not_matched() -> None:
     looks = {0: [0.05, 0.7, 0.2, 0.05]}
     assert replaced("<unk> kommt", "Alsara comes in", [(1, 0)]) == "comes kommt"
     assert matched("<unk> kommt", "Alsara comes in", looks, []) == "Alsara kommt"
 
 
-def test_a_word_with_little_attention_is_no_origin() -> None:
+def test_a_source_word_with_little_attention_is_not_matched() -> None:
     assert matched("<unk>", "Alsara comes in", {0: [LEAST, 0.7, 0.2, 0.0]}, []) == "Alsara"
     assert matched("<unk>", "Alsara comes in", {0: [LEAST / 2, 0.7, 0.2, 0.0]}, []) == "kommt"
 
 
-def test_unknown_words_have_origins_of_their_own_as_far_as_there_are_some() -> None:
+def test_unknown_words_are_matched_to_different_source_words_if_possible() -> None:
     looks = {0: [0.6, 0.3], 1: [0.9, 0.1]}
     assert match(looks, {0: 1.0, 1: 1.0}) == {0: 1, 1: 0}
     assert match(looks, {0: 1.0}) == {1: 0}
@@ -116,7 +116,7 @@ def test_unknown_words_have_origins_of_their_own_as_far_as_there_are_some() -> N
     assert match(looks, {}) == {}
 
 
-def test_of_words_whose_best_translation_is_known_it_comes_from_one_that_may_have_another() -> None:
+def test_of_source_words_with_known_translations_the_one_with_most_unknown_links_is_matched() -> None:
     lexicon = Lexicon("some", lambda: {"a": {"A": 0.9, "x": 0.1}, "b": {"B": 0.5, "y": 0.1}, "c": {"C": 1.0}})
     looks = {0: [0.4, 0.3, 0.3, 0.0]}
     matcher = Matcher(lexicon, {"A", "B", "C"}, capitals=False)
@@ -150,13 +150,13 @@ def test_the_first_word_of_a_sentence_gets_a_capital(target: str, source: str, l
     assert " ".join(result) == said.replace("Nie", "nie")
 
 
-def test_a_word_that_looks_at_the_end_of_the_sentence_may_come_from_an_unknown_one() -> None:
+def test_a_word_that_attends_to_eos_can_be_matched_to_an_unknown_source_word() -> None:
     assert matched("die <unk>", "the Alsara", {1: [0.1, 0.3, 0.6]}, []) == "die Alsara"
     assert matched("die <unk>", "the comes", {1: [0.1, 0.3, 0.6]}, []) == "die kommt"
     assert matched("die <unk>", "the comes", {1: [LEAST / 2, LEAST / 2, 1 - LEAST]}, []) == "die <unk>"
 
 
-def test_a_place_whose_word_cannot_be_the_origin_is_corrected_nearby() -> None:
+def test_an_implausible_source_position_is_corrected_to_a_neighbour() -> None:
     def corrected(target: str, links: list[tuple[int, int]]) -> str:
         return matched(target, "Alsara comes in Pontypridd", {}, links)
 
@@ -190,7 +190,7 @@ some_looks = st.lists(st.lists(st.integers(0, 9), min_size=5, max_size=5), min_s
 
 
 @given(st.lists(words, max_size=6), some_looks, st.sets(st.sampled_from("wxyz")))
-def test_only_unknown_words_change_and_where_places_are_named_and_no_word_is_free_it_is_the_papers_rule(
+def test_only_unknown_words_change_and_without_a_plausible_source_word_the_papers_rule_applies(
     target: list[str], weights: list[list[int]], known: set[str]
 ) -> None:
     source = list("wxyz")
@@ -210,7 +210,7 @@ def test_only_unknown_words_change_and_where_places_are_named_and_no_word_is_fre
 
 
 @given(st.lists(st.lists(st.floats(LEAST, 1.0), min_size=5, max_size=5), min_size=1, max_size=5))
-def test_as_many_unknown_words_as_there_are_origins_have_one_of_their_own(rows: list[list[float]]) -> None:
+def test_unknown_words_are_greedily_matched_to_different_source_words(rows: list[list[float]]) -> None:
     origins = match(dict(enumerate(rows)), dict.fromkeys(range(5), 1.0))
     assert len(set(origins.values())) == len(rows)
     # None would rather swap: of two words and their origins, the closest look is one of those chosen.
@@ -226,7 +226,7 @@ def placed(target: str, source: str, looks: list[list[float]], whole: str = "") 
     return respelled(target.split(), np.array(looks, np.float32), words, words, split, lexicon)
 
 
-def test_a_name_that_pieces_spelled_wrong_belongs_to_the_words_that_look_at_it() -> None:
+def test_a_name_misspelled_by_subwords_replaces_the_words_that_attend_to_it() -> None:
     looks = [[0.0, 0.0, 0.6], [0.0, 0.1, 0.9], [0.5, 0.5, 0.0], [0.0, 0.0, 0.5]]
     assert placed("Zemes lourdes von .", "the of Zebulonka", looks) == {2: (0, 2)}
     assert placed("Zemes von lourdes .", "the of Zebulonka", looks) == {2: (0, 1)}
@@ -245,7 +245,7 @@ def test_only_misspelled_names_are_replaced(name: str) -> None:
 
 
 @given(st.lists(st.lists(st.integers(0, 9), min_size=4, max_size=4), min_size=1, max_size=7))
-def test_no_two_names_share_a_place(weights: list[list[int]]) -> None:
+def test_no_two_names_replace_the_same_word(weights: list[list[int]]) -> None:
     looks = [[w / 10 for w in row] for row in weights]
     places = placed(" ".join(f"t{i}" for i in range(len(looks))), "Aa Bb Cc Dd", looks)
     taken = [t for start, end in places.values() for t in range(start, end)]

@@ -23,7 +23,7 @@ links = st.sets(st.tuples(st.integers(0, 5), st.integers(0, 5)))
         ["x...", "....", "....", "...y"],  # from nothing
     ],
 )
-def test_small_alignments_grow_as_worked_out_by_hand(matrix: list[str]) -> None:
+def test_small_alignments_grow_as_computed_by_hand(matrix: list[str]) -> None:
     def cells(kinds: str) -> list[Link]:
         return [(s, t) for s, row in enumerate(matrix) for t, cell in enumerate(row) if cell in kinds]
 
@@ -68,7 +68,9 @@ def test_growing_is_the_papers_pseudo_code(forward: set[Link], reverse: set[Link
 
 
 @given(forward=links, reverse=links)
-def test_each_heuristic_has_more_links_and_the_last_leaves_out_no_word(forward: set[Link], reverse: set[Link]) -> None:
+def test_each_heuristic_adds_links_and_the_last_leaves_no_word_unaligned(
+    forward: set[Link], reverse: set[Link]
+) -> None:
     few, more, most = (set(f(forward, reverse)) for f in (intersection, grow_diag, grow_diag_final))
     union = forward | reverse
     assert few <= more <= most <= union

@@ -77,7 +77,7 @@ def note(page: "Page") -> str:
 # ---- Translating ----
 
 
-def test_what_is_typed_is_translated(page: "Page") -> None:
+def test_typed_text_is_translated(page: "Page") -> None:
     page.keyboard.type("a b c")  # the source has the focus from the beginning
     shown(page, "a b c")
     page.keyboard.type(" d")
@@ -110,7 +110,7 @@ def test_only_the_last_of_many_texts_is_translated(page: "Page") -> None:
     assert asked == ["a b c d e"]
 
 
-def test_a_late_answer_to_an_old_text_is_dropped(page: "Page") -> None:
+def test_a_late_response_for_an_old_text_is_dropped(page: "Page") -> None:
     page.evaluate("""() => {
         const ask = window.fetch, late = [];
         window.answers = late;
@@ -129,7 +129,7 @@ def test_a_late_answer_to_an_old_text_is_dropped(page: "Page") -> None:
     assert page.locator(".output").inner_text() == "b"
 
 
-def test_control_and_enter_translate_at_once(page: "Page") -> None:
+def test_control_and_enter_translate_immediately(page: "Page") -> None:
     stop_the_clock(page)  # so that nothing happens by itself
     page.locator("#source").press_sequentially("a b")
     page.keyboard.press("Control+Enter")
@@ -137,7 +137,7 @@ def test_control_and_enter_translate_at_once(page: "Page") -> None:
     page.wait_for_selector(".output .word")
 
 
-def test_waiting_is_shown_and_said_to_screen_readers(page: "Page") -> None:
+def test_waiting_is_shown_and_announced_to_screen_readers(page: "Page") -> None:
     held = list["Route"]()
     page.route("**/v1/translate", lambda route: held.append(route))
     page.fill("#source", "a")
@@ -159,7 +159,7 @@ def test_a_translation_is_copied_whole(open_page: Open) -> None:
 # ---- Where the model looked ----
 
 
-def test_pointing_at_a_word_lights_what_it_looked_at(page: "Page", server: Server) -> None:
+def test_pointing_at_a_word_highlights_the_source_words_it_attends_to(page: "Page", server: Server) -> None:
     translate(page, "a b c")
     point_at(page, TARGET, "b")
     assert here(page, TARGET) == ["b"]
@@ -171,7 +171,7 @@ def test_pointing_at_a_word_lights_what_it_looked_at(page: "Page", server: Serve
     assert (lights(page, SOURCE), here(page, TARGET)) == ({}, [])
 
 
-def test_pointing_at_a_source_word_lights_what_looked_at_it(page: "Page") -> None:
+def test_pointing_at_a_source_word_highlights_the_words_that_attend_to_it(page: "Page") -> None:
     translate(page, "a b c")
     point_at(page, SOURCE, "b")
     assert here(page, SOURCE) == ["b"]
@@ -181,7 +181,7 @@ def test_pointing_at_a_source_word_lights_what_looked_at_it(page: "Page") -> Non
     assert lights(page, TARGET) == {}
 
 
-def test_the_caret_lights_what_looked_at_its_word(page: "Page") -> None:
+def test_the_caret_highlights_the_words_that_attend_to_its_word(page: "Page") -> None:
     translate(page, "a b c")
     page.locator("#source").press("Home")
     assert (here(page, SOURCE), lights(page, TARGET)) == (["a"], {"a": STRONG})
@@ -190,7 +190,7 @@ def test_the_caret_lights_what_looked_at_its_word(page: "Page") -> None:
     assert (here(page, SOURCE), lights(page, TARGET)) == (["b"], {"b": STRONG, "a": WEAK})
 
 
-def test_pieces_of_a_word_are_one_word(page: "Page") -> None:
+def test_subwords_of_a_word_are_highlighted_together(page: "Page") -> None:
     translate(page, "a lower b")  # low@@ er
     point_at(page, TARGET, "lower")
     # The mean of its two pieces: all that low@@ looked at is in the word, and three quarters of what er did.
@@ -201,7 +201,7 @@ def test_pieces_of_a_word_are_one_word(page: "Page") -> None:
     assert page.locator("tbody th").all_inner_texts() == ["a", "low@@", "er", "b", "end"]
 
 
-def test_a_word_lights_only_within_its_sentence(page: "Page") -> None:
+def test_a_word_highlights_only_its_own_sentence(page: "Page") -> None:
     translate(page, "a b\na b")
     second = page.locator(".output .word").nth(3)
     second.hover()
@@ -212,7 +212,7 @@ def test_a_word_lights_only_within_its_sentence(page: "Page") -> None:
     assert page.locator("#mirror .word.lit").evaluate("word => word === word.parentElement.children[6]")
 
 
-def test_characters_of_two_code_units_move_no_highlight(page: "Page") -> None:
+def test_characters_of_two_code_units_do_not_shift_highlights(page: "Page") -> None:
     translate(page, "😀 a b")
     point_at(page, TARGET, "b")
     assert lights(page, SOURCE) == {"b": STRONG}
@@ -247,7 +247,7 @@ def test_a_model_without_attention_says_so(page: "Page") -> None:
 # ---- Alternatives, several sentences, two models, unknown words ----
 
 
-def test_alternatives_have_their_scores_and_can_be_taken(page: "Page", server: Server) -> None:
+def test_alternatives_have_scores_and_can_be_chosen(page: "Page", server: Server) -> None:
     translate(page, "a b")
     [sentence] = server.ask(model="soft", text="a b", n_best=3, replace_unk=True)["sentences"]
     rows = page.locator(".alternatives button")
@@ -283,7 +283,7 @@ def test_the_sentence_of_the_caret_is_shown_in_detail(page: "Page") -> None:
     assert page.locator("tbody th").all_inner_texts() == ["a", "b", "end"]
 
 
-def test_two_models_are_beside_each_other_with_what_differs_marked(page: "Page") -> None:
+def test_two_models_are_shown_side_by_side_with_differences_marked(page: "Page") -> None:
     translate(page, "a b c d c")
     page.get_by_role("button", name="Compare").click()
     page.get_by_text("2 words differ").wait_for()
@@ -311,7 +311,7 @@ def test_only_models_of_the_same_languages_are_compared(page: "Page") -> None:
     assert page.get_by_role("button", name="Compare").is_hidden()
 
 
-def test_unknown_words_are_underlined_and_say_what_they_were_replaced_by(page: "Page") -> None:
+def test_unknown_words_are_underlined_and_show_their_replacement(page: "Page") -> None:
     page.get_by_label("Model").select_option(label="hebrew")  # reads whole words
     translate(page, "a Zebulonka b")
     replaced = page.locator(".output .replaced")
@@ -329,7 +329,7 @@ def test_unknown_words_are_underlined_and_say_what_they_were_replaced_by(page: "
 # ---- Keyboard and screen readers ----
 
 
-def test_everything_is_reached_and_done_by_keyboard(page: "Page") -> None:
+def test_everything_works_with_the_keyboard(page: "Page") -> None:
     page.keyboard.type("a b c")
     page.wait_for_selector(".output .word")
     order = []
@@ -361,7 +361,7 @@ def test_everything_is_reached_and_done_by_keyboard(page: "Page") -> None:
     assert page.locator(".alternatives button").nth(1).get_attribute("aria-pressed") == "true"
 
 
-def test_what_a_screen_reader_is_told(page: "Page") -> None:
+def test_a_screen_reader_is_told_the_translation(page: "Page") -> None:
     page.get_by_role("textbox", name="English", exact=True).fill("a b")
     page.wait_for_selector(".output .word")
     output = page.get_by_role("textbox", name="English translation by soft")
@@ -386,7 +386,7 @@ def refuse(page: "Page", status: int, body: str, **headers: str) -> list[str]:
     return asked
 
 
-def test_a_busy_server_is_asked_again_when_it_says(page: "Page") -> None:
+def test_a_busy_server_is_asked_again_after_its_retry_time(page: "Page") -> None:
     asked = refuse(page, 503, '{"error": "the queue is full"}', **{"Retry-After": "1"})
     page.fill("#source", "a b")
     alert = page.get_by_role("alert")
@@ -430,7 +430,7 @@ def test_an_error_is_a_sentence(page: "Page", status: int, body: str, shown: str
     assert page.get_by_role("alert").inner_text().strip() == ""
 
 
-def test_a_server_that_is_gone_is_asked_until_it_is_back(page: "Page") -> None:
+def test_an_unreachable_server_is_asked_until_it_responds(page: "Page") -> None:
     stop_the_clock(page)
     page.route("**/v1/translate", lambda route: route.abort("connectionrefused"))
     page.locator("#source").fill("a b c")
@@ -466,7 +466,9 @@ def test_a_server_that_starts_again_is_found_again(open_page: Open, tmp_path: Pa
         server.stop()
 
 
-def test_a_text_that_is_too_long_for_a_limit_is_not_sent_so(open_page: Open, tmp_path: Path) -> None:
+def test_a_text_beyond_a_limit_is_sent_without_alternatives_or_attention_or_not_at_all(
+    open_page: Open, tmp_path: Path
+) -> None:
     server = Server(tmp_path, ["soft"], "--limit-characters", "40", ATTENTION=20)
     try:
         page = open_page(server.address)
@@ -489,7 +491,7 @@ def test_a_text_that_is_too_long_for_a_limit_is_not_sent_so(open_page: Open, tmp
         server.stop()
 
 
-def test_a_server_with_a_key_is_told_it(open_page: Open, tmp_path: Path) -> None:
+def test_the_api_key_is_sent_to_the_server(open_page: Open, tmp_path: Path) -> None:
     server = Server(tmp_path, ["soft"], "--api-key", "secret")
     try:
         page = open_page(server.address)
@@ -526,7 +528,7 @@ def test_nothing_is_wider_than_the_window(open_page: Open, width: int) -> None:
 
 
 @pytest.mark.parametrize("width", [360, 1400])
-def test_the_words_behind_the_source_break_lines_as_it_does(open_page: Open, width: int) -> None:
+def test_the_highlighted_copy_breaks_lines_like_the_source(open_page: Open, width: int) -> None:
     page = open_page(width=width)
     texts = ["a b c " * 60, "a\n\n\nb\n", "a" * 300, "a\tb  c   d " * 40, "", "abc-def/ghi " * 30, "שלום עולם " * 40]
     for text in texts:
@@ -544,7 +546,7 @@ def test_the_words_behind_the_source_break_lines_as_it_does(open_page: Open, wid
         assert heights[2] == heights[3], text
 
 
-def test_text_from_right_to_left_runs_so(page: "Page") -> None:
+def test_right_to_left_text_is_displayed_right_to_left(page: "Page") -> None:
     page.get_by_label("Model").select_option(label="hebrew")
     output = translate(page, "a b c")
     assert output.inner_text() == " ".join(NUMBERS[:3])

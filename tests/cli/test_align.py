@@ -69,7 +69,7 @@ def test_training_and_development_text_are_aligned_together(nmtkit: Run, data: P
 
 
 @pytest.mark.parametrize(("heuristic", "line"), [("intersection", "0-0"), ("grow-diag-final", "0-0 1-1 2-2")])
-def test_the_two_directions_become_one_as_asked(
+def test_the_two_directions_are_symmetrised_with_the_given_heuristic(
     nmtkit: Run, data: Path, eflomal: list[list[str]], heuristic: str, line: str
 ) -> None:
     assert nmtkit("align", "--symmetrize", heuristic).status == 0
@@ -90,7 +90,7 @@ def test_the_pieces_of_bpe_are_joined_to_words(nmtkit: Run, tmp_path: Path, eflo
     assert eflomal[0] == ["the cat", "the dog sleeps", "a cat"]
 
 
-def test_another_aligners_links_are_taken_as_they_are(nmtkit: Run, data: Path, tmp_path: Path) -> None:
+def test_links_of_another_aligner_are_used_unchanged(nmtkit: Run, data: Path, tmp_path: Path) -> None:
     (tmp_path / "links.gz").write_bytes(gzip.compress(b"0-1 1-0\n\n"))
     outcome = nmtkit("align", "--pharaoh", "links.gz", "--threshold", "0")
     assert outcome.err.splitlines()[0] == "data/train.align: 2 pairs, 2 links, 40.0% of the target words linked"
@@ -99,7 +99,7 @@ def test_another_aligners_links_are_taken_as_they_are(nmtkit: Run, data: Path, t
     assert not (data / "dev.align").exists()
 
 
-def test_text_that_is_prepared_anew_has_no_alignment_left(
+def test_preparing_the_text_again_deletes_its_alignment(
     nmtkit: Run, data: Path, tmp_path: Path, eflomal: list[list[str]]
 ) -> None:
     nmtkit("align")
@@ -130,7 +130,7 @@ def test_gold_prints_precision_recall_and_error_rate(nmtkit: Run, tmp_path: Path
     )  # fmt: skip
 
 
-def test_gold_scores_the_folders_alignment_where_no_other_is_given(
+def test_gold_scores_the_alignment_of_the_folder_by_default(
     nmtkit: Run, tmp_path: Path, eflomal: list[list[str]]
 ) -> None:
     nmtkit("align")
@@ -168,7 +168,7 @@ def test_an_alignment_and_its_gold_standard_may_come_from_pipes(
         ("--data none", "none/prep.yaml: not found; make the folder with nmtkit prep"),
     ],
 )
-def test_what_cannot_be_aligned_is_an_error(nmtkit: Run, tmp_path: Path, arguments: str, message: str) -> None:
+def test_text_that_cannot_be_aligned_is_an_error(nmtkit: Run, tmp_path: Path, arguments: str, message: str) -> None:
     (tmp_path / "one").write_text("0-0\n")
     (tmp_path / "far").write_text("0-0\n3-0\n")
     (tmp_path / "bad").write_text("x\n\n")

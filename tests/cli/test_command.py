@@ -59,14 +59,14 @@ def test_notes_and_warnings_are_shown_on_stderr(nmtkit: Run) -> None:
 
 @pytest.mark.usefixtures("speaker")
 @pytest.mark.parametrize("volume", [[], ["--verbose"]])
-def test_what_is_said_names_options_as_errors_do(nmtkit: Run, volume: list[str]) -> None:
+def test_log_messages_name_options_like_errors(nmtkit: Run, volume: list[str]) -> None:
     said = nmtkit("speak", "--name", "`name` and `model`", *volume).err
     assert "note --name and `model`\n" in said  # the command has no option --model
 
 
 @pytest.mark.usefixtures("speaker")
 @pytest.mark.parametrize("option", ["-q", "--quiet"])
-def test_a_quiet_command_warns_and_fails_and_says_no_more(nmtkit: Run, option: str) -> None:
+def test_a_quiet_command_prints_only_warnings_and_errors(nmtkit: Run, option: str) -> None:
     assert nmtkit("speak", option) == (0, "", "warning\n")
     assert nmtkit("fail", option) == (1, "", "nmtkit: error: mistake\n")
 
@@ -112,7 +112,7 @@ def test_every_command_can_be_quiet_or_verbose(command: str) -> None:
         ("score", "--subset-metric --json", "Translations in files, A model's own translations"),
     ],
 )  # fmt: skip
-def test_help_begins_with_what_most_need_and_ends_with_what_all_commands_have(
+def test_help_begins_with_the_most_needed_options_and_ends_with_the_common_ones(
     nmtkit: Run, command: str, first: str, groups: str
 ) -> None:
     sections = re.split(r"\n(?=\S.*:\n)", nmtkit(command, "--help").out)
@@ -139,7 +139,7 @@ def test_a_letter_means_one_thing_in_every_command() -> None:
 
 
 @pytest.mark.parametrize("name", ["src-lang", "tgt-lang", "data", "model", "input", "output", "jobs"])
-def test_what_has_a_letter_has_it_in_every_command(name: str) -> None:
+def test_an_option_has_the_same_letter_in_every_command(name: str) -> None:
     found = [set(p.opts) for parameters in PARAMETERS.values() for p in parameters if f"--{name}" in p.opts]
     assert len(found) > 1
     assert all(options == found[0] and len(options) == 2 for options in found)
@@ -201,7 +201,7 @@ def test_the_shell_completes_commands_and_presets(line: str, completed: list[str
     assert (done.stdout.split(), done.stderr) == (completed, "")
 
 
-def test_a_verbose_training_tells_of_every_update_and_a_translation_of_its_model(raw: Path, nmtkit: Run) -> None:
+def test_verbose_training_logs_every_update_and_verbose_translation_the_model(raw: Path, nmtkit: Run) -> None:
     assert nmtkit("prep", "-s", "en", "--words", "-q", "-j1").status == nmtkit("vocab", "-q", "-j1").status == 0
     small = [f"--set=model.{size}=4" for size in ("embedding", "hidden", "attention", "maxout")]
     trained = nmtkit("train", "-m", "rnnsearch-small", *small, "--max-updates", 2, "-v", "--device", "cpu")

@@ -55,7 +55,7 @@ def test_accuracy_by_type_distance_and_frequency(nmtkit: Run) -> None:
     ]
 
 
-def test_only_the_types_that_are_asked_for(nmtkit: Run) -> None:
+def test_only_the_requested_types_are_scored(nmtkit: Run) -> None:
     report = json.loads(nmtkit("contrast", "set.json", "--type", "unknown", "--json").out)
     assert report == {
         "type": [{"name": name, "right": 0, "total": 1, "accuracy": 0.0} for name in ("unknown", "all")],
@@ -78,7 +78,7 @@ def test_folders_and_files_that_correspond_line_by_line(nmtkit: Run) -> None:
 @pytest.mark.parametrize(
     ("inside", "path"), [("", "np"), ("np", "."), ("np/deep", ".."), ("np", "../np/"), ("", "link")]
 )
-def test_the_name_of_a_folder_is_the_type_of_error_however_it_is_given(
+def test_the_type_of_error_is_the_folder_name_for_any_path_to_it(
     folder: Path, nmtkit: Run, monkeypatch: pytest.MonkeyPatch, inside: str, path: str
 ) -> None:
     Path("np/deep").mkdir(parents=True)
@@ -100,6 +100,6 @@ def test_the_name_of_a_folder_is_the_type_of_error_however_it_is_given(
         (["none.json"], "none.json: has no errors: there is nothing to compare"),
     ],
 )
-def test_mistakes_are_one_line(nmtkit: Run, arguments: list[str], complaint: str) -> None:
+def test_errors_are_one_line(nmtkit: Run, arguments: list[str], complaint: str) -> None:
     Path("none.json").write_text('[{"source": "a", "reference": "b", "errors": []}]')
     assert nmtkit("contrast", *arguments) == (1, "", f"nmtkit: error: {complaint}\n")

@@ -28,7 +28,7 @@ def test_a_bundle_translates_like_its_models(
     assert err.startswith("nmtkit: error: ensemble: an ensemble, not a single model")
 
 
-def test_models_that_are_not_there_are_an_error_and_nothing_is_written(
+def test_missing_models_are_an_error_and_nothing_is_written(
     tmp_path: Path, nmtkit: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -37,7 +37,7 @@ def test_models_that_are_not_there_are_an_error_and_nothing_is_written(
     assert not (tmp_path / "ensemble").exists()
 
 
-def test_an_ensemble_of_a_model_that_has_folders_of_its_own_can_be_made_again_and_again_inside_it_too(
+def test_an_ensemble_can_be_written_repeatedly_even_inside_the_folder_of_a_member(
     tmp_path: Path, nmtkit: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

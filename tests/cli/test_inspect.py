@@ -34,7 +34,7 @@ def data(folder: Path) -> Path:
     return folder / "data"
 
 
-def test_parts_stand_beside_the_papers_figure_and_the_costs(nmtkit: Run) -> None:
+def test_parts_are_shown_with_the_papers_figure_and_costs(nmtkit: Run) -> None:
     outcome = nmtkit("inspect", "convs2s-4l-e64", "--set", "training.pass_tokens=1024", "--device", "cpu")
     assert outcome.status == 0, outcome.err
     total = re.search(r"^total +([\d.]+) +([\d.]+) +([\d.]+)$", outcome.out, re.MULTILINE)
@@ -44,7 +44,7 @@ def test_parts_stand_beside_the_papers_figure_and_the_costs(nmtkit: Run) -> None
     assert re.search(r"^on cpu, 16 sentences of 25 words +[\d,]+ target words/s$", outcome.out, re.MULTILINE)
 
 
-def test_what_is_shown_comes_as_json_too(nmtkit: Run, data: Path) -> None:
+def test_everything_shown_is_also_in_the_json(nmtkit: Run, data: Path) -> None:
     shown = json.loads(nmtkit("inspect", "deep-att-1x1", *SMALL, "--shapes", "--json", "--device", "cpu").out)
     assert shown["shapes"]["output.weight"] == [8, 8]
     assert shown["words"] == {"src": 8, "tgt": 8}
@@ -71,7 +71,7 @@ def test_gradients_with_and_without_fast_forward_connections(nmtkit: Run, data: 
     ]
 
 
-def test_the_saturation_of_attention_is_shown_where_there_is_attention(nmtkit: Run, data: Path) -> None:
+def test_the_saturation_of_attention_is_shown_for_models_with_attention(nmtkit: Run, data: Path) -> None:
     # Initial values of 70 make keys of far more than 1.
     large = "training.groups.other.init=normal 70"
     printed = nmtkit("inspect", "deep-att-1x1", *SMALL, "--gradients", "--compare", large, "--device", "cpu").out
@@ -107,7 +107,7 @@ def test_a_trained_model_can_be_inspected(nmtkit: Run, folder: Path) -> None:
         (["deep-att", "--gradients"], "data/ids.json: not found; make it with nmtkit vocab"),
     ],
 )
-def test_mistakes_are_one_line(nmtkit: Run, arguments: list[str], complaint: str) -> None:
+def test_errors_are_one_line(nmtkit: Run, arguments: list[str], complaint: str) -> None:
     for folder in ("trained", "empty", "ens/members"):
         Path(folder).mkdir(parents=True)
     Path("trained/config.yaml").write_text("")

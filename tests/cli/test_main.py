@@ -61,13 +61,13 @@ def test_without_a_command_there_is_help(nmtkit: Run) -> None:
     assert "Commands:" in outcome.out + outcome.err
 
 
-def test_a_mistyped_command_is_answered_with_the_right_one(nmtkit: Run) -> None:
+def test_a_mistyped_command_is_corrected(nmtkit: Run) -> None:
     outcome = nmtkit("trian")
     assert outcome.status == 1
     assert "Did you mean 'train'?" in outcome.err
 
 
-def test_a_mistyped_option_is_answered_with_the_right_one(nmtkit: Run) -> None:
+def test_a_mistyped_option_is_corrected(nmtkit: Run) -> None:
     outcome = nmtkit("score", "--languag", "de")
     assert outcome.status == 1
     assert "--language" in outcome.err
@@ -78,13 +78,13 @@ def test_a_users_mistake_is_one_line_and_status_1(nmtkit: Run, fail_with: Run) -
     assert nmtkit("translate") == (1, "", "nmtkit: error: a.txt:3: two lines\n")
 
 
-def test_the_arguments_that_a_message_names_become_the_options_of_the_command(nmtkit: Run, fail_with: Run) -> None:
+def test_argument_names_in_messages_become_options_of_the_command(nmtkit: Run, fail_with: Run) -> None:
     fail_with(UserError("`number`: leave `prefixes` out; `nmtkit train` and `other` stay"))
     complaint = "nmtkit: error: --number: leave --prefix out; `nmtkit train` and `other` stay\n"
     assert nmtkit("translate") == (1, "", complaint)
 
 
-def test_what_another_command_does_is_named_with_that_command() -> None:
+def test_options_of_another_command_are_named_with_that_command() -> None:
     message = main.in_options("give nmtkit prep one (`dev_size` draws it)", ["train"])
     assert message == "give nmtkit prep one (nmtkit prep --dev-size draws it)"
 
@@ -94,7 +94,7 @@ def test_ctrl_c_is_quiet(nmtkit: Run, fail_with: Run) -> None:
     assert nmtkit("translate") == (130, "", "")
 
 
-def test_what_the_system_says_of_a_file_is_one_line(nmtkit: Run, fail_with: Run) -> None:
+def test_system_errors_for_files_are_one_line(nmtkit: Run, fail_with: Run) -> None:
     fail_with(PermissionError(errno.EACCES, "Permission denied", "run/config.yaml"))
     assert nmtkit("translate") == (1, "", "nmtkit: error: run/config.yaml: Permission denied\n")
 
@@ -179,7 +179,7 @@ def options() -> list[tuple[str, Any]]:
     return [(name, parameter) for name, command in commands.items() for parameter in command.params]
 
 
-def test_every_option_explains_itself_in_a_sentence_or_a_phrase_that_stands_alone() -> None:
+def test_the_help_of_every_option_is_a_complete_sentence_or_phrase() -> None:
     for command, option in options():
         text = str(option.help).partition("  [")[0]
         assert re.match(r"(?!Of |For |What |The same)[A-Z].*\.$", text, re.DOTALL), f"{command} {option.name}: {text}"
@@ -189,13 +189,13 @@ def test_every_option_explains_itself_in_a_sentence_or_a_phrase_that_stands_alon
     "name",
     ["--device", "--data", "--type", "--set", "--combine", "--weights", "--raw", "--subset-metric"],
 )
-def test_an_option_of_several_commands_has_one_text_and_one_short_name(name: str) -> None:
+def test_an_option_of_several_commands_has_the_same_help_and_letter(name: str) -> None:
     texts = [(tuple(option.opts), option.help) for _, option in options() if name in option.opts]
     assert len(texts) > 1
     assert len(set(texts)) == 1
 
 
-def test_only_a_command_that_may_use_a_gpu_says_how_many_processes_it_has_there() -> None:
+def test_only_commands_with_a_device_describe_processes_on_a_gpu() -> None:
     jobs = {command: option.help for command, option in options() if "--jobs" in option.opts}
     devices = {command for command, option in options() if "--device" in option.opts}
     assert {command for command, text in jobs.items() if "GPU" in text} == devices & set(jobs)

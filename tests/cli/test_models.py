@@ -21,7 +21,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_every_preset_stands_beside_its_paper(nmtkit: Run) -> None:
+def test_every_preset_is_listed_under_its_paper(nmtkit: Run) -> None:
     rows = {row["preset"]: row for row in json.loads(nmtkit("models", "--json").out)}
     assert list(rows) == sorted(preset_names())
     dtmt = rows["dtmt1"]
@@ -43,7 +43,7 @@ def test_the_list_has_a_line_for_each_preset_and_fits_a_terminal(nmtkit: Run) ->
     assert max(map(len, lines)) <= 100
 
 
-def test_a_preset_is_shown_whole_as_what_train_takes(nmtkit: Run, folder: Path) -> None:
+def test_a_preset_is_shown_in_full_as_a_configuration_for_train(nmtkit: Run, folder: Path) -> None:
     shown = nmtkit("models", "dtmt2").out
     assert parse_yaml(shown, "shown") == load_preset("dtmt2")
     assert "# (base: 4)" in shown
@@ -59,7 +59,7 @@ def test_a_preset_is_shown_whole_as_what_train_takes(nmtkit: Run, folder: Path) 
         ("bideep-large-small", "12.52 M parameters; not trained here"),
     ],
 )
-def test_a_small_form_is_shown_with_what_it_reached_here(nmtkit: Run, preset: str, said: str) -> None:
+def test_a_small_version_is_shown_with_its_measured_score(nmtkit: Run, preset: str, said: str) -> None:
     shown = nmtkit("models", preset).out
     assert shown.startswith(f"# {preset}, from nmtkit/presets/bideep.yaml; {said}\n")
     assert parse_yaml(shown, "shown") == load_preset(preset)
@@ -70,7 +70,7 @@ def test_one_preset_for_scripts_is_a_list_of_one(nmtkit: Run) -> None:
     assert [row["preset"] for row in json.loads(nmtkit("models", "dtmt4", "--json").out)] == ["dtmt4"]
 
 
-def test_a_preset_that_is_not_there_cannot_be_shown(nmtkit: Run) -> None:
+def test_an_unknown_preset_cannot_be_shown(nmtkit: Run) -> None:
     result = nmtkit("models", "dtmt5")
     assert result.status == 1
     assert "`model` dtmt5: no such preset; did you mean " in result.err

@@ -126,7 +126,7 @@ def test_score_reads_what_translate_and_vocab_write(folder: Path, nmtkit: Nmtkit
     assert forced == pytest.approx(found, abs=1e-3)
 
 
-def test_train_reads_what_models_prints_and_goes_on_from_what_it_wrote(folder: Path, nmtkit: Nmtkit) -> None:
+def test_train_reads_what_models_prints_and_resumes_its_own_run(folder: Path, nmtkit: Nmtkit) -> None:
     Path("whole.yaml").write_text(nmtkit("models", "rnnsearch").out)
     planned = nmtkit("train", "--config", "whole.yaml", "--dry-run")
     assert planned.status == 0, planned.err
@@ -164,9 +164,7 @@ def test_report_measures_the_checkpoints_and_the_pairs_that_contrast_reads(folde
     assert nmtkit("report", "--checkpoints").err.splitlines()[-1] == f"nmtkit: error: {complaint}"
 
 
-def test_every_command_that_takes_a_model_takes_an_ensemble_or_says_that_it_does_not(
-    folder: Path, nmtkit: Nmtkit
-) -> None:
+def test_every_command_that_takes_a_model_takes_an_ensemble_or_refuses_it(folder: Path, nmtkit: Nmtkit) -> None:
     assert nmtkit("average").status == 0
     assert nmtkit("ensemble", "run", "averaged").status == 0
     assert nmtkit("translate", "-m", "ensemble", "-i", "raw/test.en").out.count("\n") == SIZES["test"]
@@ -209,7 +207,7 @@ def test_every_command_that_takes_a_model_takes_a_checkpoint_of_it(folder: Path,
     assert nmtkit("score", "a", "b", "--checkpoint", "last").status == 1
 
 
-def test_a_model_is_tuned_to_other_text_that_is_prepared_as_its_own(folder: Path, nmtkit: Nmtkit) -> None:
+def test_a_model_is_fine_tuned_on_text_prepared_like_its_own(folder: Path, nmtkit: Nmtkit) -> None:
     Path("more").mkdir()
     for path in Path("raw").iterdir():
         Path("more", path.name).write_text(path.read_text().replace("old", "red").replace("vieux", "rouge"))
@@ -346,7 +344,7 @@ def test_score_and_tune_read_the_development_set_that_prep_writes(folder: Path, 
     assert setting["value"] == pytest.approx(value) == pytest.approx(100)
 
 
-def test_doctor_warns_of_the_text_that_prep_found_not_to_come_back(tmp_path: Path, nmtkit: Nmtkit) -> None:
+def test_doctor_warns_of_text_whose_round_trip_failed_in_prep(tmp_path: Path, nmtkit: Nmtkit) -> None:
     raw, data = tmp_path / "raw", tmp_path / "data"
     raw.mkdir()
     for split in ("train", "dev"):

@@ -45,7 +45,7 @@ def test_positions_and_links_lead_to_the_lexicons_translation_or_to_a_copy(filte
     assert filtered("la <unkpos_0> de <unkpos_0>", source).out == "la house de Pontypridd\n"
 
 
-def test_with_the_vocabulary_no_unknown_word_comes_from_a_word_that_becomes_a_known_one(
+def test_with_the_vocabulary_unknown_words_do_not_come_from_words_with_known_translations(
     filtered: Run, folder: Path
 ) -> None:
     (folder / "lexicon").write_text("house\tmaison\t0.9\t200\nof\tde\t0.9\t200\n")
@@ -58,12 +58,12 @@ def test_with_the_vocabulary_no_unknown_word_comes_from_a_word_that_becomes_a_kn
         assert matched == (0, "la maison de Pontypridd\n", "")
 
 
-def test_words_that_come_from_nowhere_stay_unknown(filtered: Run) -> None:
+def test_words_without_a_source_position_stay_unknown(filtered: Run) -> None:
     assert filtered("<unkpos_null> <unkpos_-7> <unkpos_3> a", "one").out == "<unk> <unk> <unk> a\n"
     assert filtered("<unk> a", "one", "").out == "<unk> a\n"
 
 
-def test_the_result_of_a_file_appears_whole(filtered: Run, folder: Path) -> None:
+def test_the_output_file_appears_only_when_complete(filtered: Run, folder: Path) -> None:
     assert filtered("<unkpos_0>", "one", None, "-o", "out") == (0, "", "")
     assert (folder / "out").read_text() == "one\n"
     assert filtered("<unkpos_0>\n<unk>", "one\ntwo", None, "-o", "other").status == 1
@@ -81,7 +81,7 @@ def test_the_result_of_a_file_appears_whole(filtered: Run, folder: Path) -> None
         ("<unk>", "a", "1-0", "links:1: the link 1-0 is outside its pair of 1 and 1 words"),
     ],
 )
-def test_files_that_do_not_belong_together_are_an_error(
+def test_files_that_do_not_correspond_are_an_error(
     filtered: Run, translations: str, source: str, links: str | None, message: str
 ) -> None:
     status, _, err = filtered(translations, source, links)
@@ -128,13 +128,13 @@ def test_closed_standard_input_is_an_error(folder: Path, nmtkit: Run, monkeypatc
 
 
 @pytest.mark.parametrize("twice", [["--source", "-"], ["-i", "x", "--source", "-", "--alignment", "-"]])
-def test_standard_input_is_read_in_one_place_only(nmtkit: Run, twice: list[str]) -> None:
+def test_standard_input_can_be_given_only_once(nmtkit: Run, twice: list[str]) -> None:
     complaint = "nmtkit: error: -: standard input can be read only once; name a file instead of the other -\n"
     assert nmtkit("posunk", *twice) == (1, "", complaint)
 
 
 @pytest.mark.parametrize("name", ["translations", "source", "links"])
-def test_what_is_read_is_never_replaced(filtered: Run, folder: Path, name: str) -> None:
+def test_input_files_are_never_overwritten(filtered: Run, folder: Path, name: str) -> None:
     status, out, err = filtered("<unk>", "house", "0-0", "-o", name)
     assert (status, out) == (1, "")
     assert f"--output {name}: is an input, too, and would be replaced; name another file" in err

@@ -105,7 +105,7 @@ def test_one_model_is_enough_and_lines_can_be_chosen(nmtkit: Run) -> None:
     assert text.count("<dl>") == 2 + 1
 
 
-def test_what_became_of_unknown_words_and_names_is_told(nmtkit: Run, folder: Path) -> None:
+def test_replacements_of_unknown_words_and_names_are_reported(nmtkit: Run, folder: Path) -> None:
     (folder / "data/test.raw.src").write_text("a Xi Yo b\n" + "a\n" * 4)
     (folder / "data/test.raw.tgt").write_text("a Xi Yi b\n" + "a\n" * 4)
     told = {}
@@ -124,14 +124,14 @@ def test_a_model_without_history_has_scores(nmtkit: Run) -> None:
     assert "<h2>Training" not in Path("report.html").read_text("utf-8")
 
 
-def test_the_half_line_of_a_run_that_was_killed_is_left_out(nmtkit: Run) -> None:
+def test_an_incomplete_last_line_of_a_killed_run_is_ignored(nmtkit: Run) -> None:
     with Path("run/metrics.jsonl").open("a") as file:
         file.write('{"kind": "train", "upd')
     assert nmtkit("report").status == 0
 
 
 @pytest.mark.parametrize("line", ["", "3", "{}", '{"kind": "other"}', '{"kind": "train", "update": "3"}', "[" * 9999])
-def test_a_line_of_the_history_that_is_none_is_named(nmtkit: Run, line: str) -> None:
+def test_an_invalid_line_of_the_history_is_reported(nmtkit: Run, line: str) -> None:
     with Path("run/metrics.jsonl").open("a") as file:
         file.write(f"{line}\n")
     complaint = "run/metrics.jsonl:7: not what nmtkit train writes; take the line out"
@@ -151,7 +151,7 @@ def test_a_line_of_the_history_that_is_none_is_named(nmtkit: Run, line: str) -> 
         (["run", "--lines", "1,x"], "--lines 1,x: expected numbers from 1 to 5, with commas"),
     ],
 )  # fmt: skip
-def test_mistakes_are_one_line(nmtkit: Run, arguments: list[str], complaint: str) -> None:
+def test_errors_are_one_line(nmtkit: Run, arguments: list[str], complaint: str) -> None:
     outcome = nmtkit("report", *arguments)
     assert outcome.status == 1
     assert outcome.err.splitlines()[-1] == f"nmtkit: error: {complaint}"
@@ -178,7 +178,7 @@ document.title = JSON.stringify({
 
 @pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed; apt install chromium")
 @pytest.mark.parametrize("width", [500, 1280])  # no window of Chromium is narrower than 500 pixels
-def test_in_a_browser_nothing_overlaps_or_sticks_out(nmtkit: Run, folder: Path, width: int) -> None:
+def test_in_a_browser_nothing_overlaps_or_overflows(nmtkit: Run, folder: Path, width: int) -> None:
     nmtkit("report", "run", "blind", "--lines", "1,2,5")
     page = Path("report.html").read_text("utf-8")
     Path("measured.html").write_text(page.replace("</body>", MEASURE), "utf-8")

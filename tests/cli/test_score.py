@@ -55,7 +55,7 @@ def test_scores_are_those_of_the_metrics_on_moses_words_and_on_plain_text(nmtkit
     ]
 
 
-def test_the_table_has_a_line_per_system_and_says_what_each_number_is(nmtkit: Run) -> None:
+def test_the_table_has_a_line_per_system_and_a_signature_per_metric(nmtkit: Run) -> None:
     write("one.txt", HYP)
     write("runs/two.txt", REF)
     write("ref", REF)
@@ -94,7 +94,7 @@ def test_translations_can_come_from_a_pipe(nmtkit: Run, monkeypatch: pytest.Monk
     assert result["sacreBLEU-13a"] == pytest.approx(100)
 
 
-def test_tokenized_files_are_scored_as_they_stand_and_only_by_words(nmtkit: Run) -> None:
+def test_tokenized_files_are_scored_unchanged_and_only_by_metrics_of_words(nmtkit: Run) -> None:
     hyps, refs = ["l' eau , c' est bon ."], ["l' eau , c' est bien ."]
     write("hyp", hyps)
     write("ref", refs)
@@ -126,14 +126,14 @@ def test_the_language_is_that_of_the_data_folder(nmtkit: Run) -> None:
 
 
 @pytest.mark.parametrize("twice", [["-", "-"], ["-", "ref", "-r", "-"], ["hyp", "-", "--source", "-"]])
-def test_standard_input_is_read_in_one_place_only(nmtkit: Run, twice: list[str]) -> None:
+def test_standard_input_can_be_given_only_once(nmtkit: Run, twice: list[str]) -> None:
     write("hyp", REF)
     write("ref", REF)
     complaint = "nmtkit: error: -: standard input can be read only once; name a file instead of the other -\n"
     assert nmtkit("score", *twice) == (1, "", complaint)
 
 
-def test_taking_the_text_for_english_is_said(nmtkit: Run) -> None:
+def test_assuming_that_text_is_english_is_logged(nmtkit: Run) -> None:
     write("hyp", REF)
     write("ref", REF)
     outcome = nmtkit("score", "hyp", "ref")
@@ -141,7 +141,7 @@ def test_taking_the_text_for_english_is_said(nmtkit: Run) -> None:
     assert outcome.err == "nmtkit: tokenised BLEU assumes English; set --language for another language\n"
 
 
-def test_text_that_looks_tokenised_is_pointed_out(nmtkit: Run) -> None:
+def test_text_that_looks_tokenised_gets_a_warning(nmtkit: Run) -> None:
     write("hyp", ["It rains .", "It does not rain .", "Why ?"])
     write("ref", ["It rains.", "It does not rain.", "Why?"])
     outcome = nmtkit("score", "hyp", "ref", "-l", "en")
@@ -195,7 +195,7 @@ def test_blank_lines_count_as_wrong(nmtkit: Run) -> None:
         ([], "data/test.raw.tgt: not there; prepare a test set, or give files: nmtkit score HYP... REF"),
     ],
 )
-def test_mistakes_are_one_line(nmtkit: Run, arguments: list[str], complaint: str) -> None:
+def test_errors_are_one_line(nmtkit: Run, arguments: list[str], complaint: str) -> None:
     write("hyp", HYP)
     write("ref", REF)
     write("short", REF[:3])
@@ -434,9 +434,7 @@ def test_long_and_blank_pairs_can_be_left_out_of_the_cross_entropy(nmtkit: Run, 
     )
 
 
-def test_in_a_model_folder_that_cannot_be_written_the_scores_are_printed_all_the_same(
-    nmtkit: Run, model: SimpleNamespace
-) -> None:
+def test_scores_are_printed_even_if_the_model_folder_is_read_only(nmtkit: Run, model: SimpleNamespace) -> None:
     kept = scores(nmtkit("score", "--json"))
     outcome = nmtkit("score", "--json", "-m", "not-there")
     assert (outcome.status, scores(outcome)) == (0, kept)

@@ -8,7 +8,7 @@ HEADER = ["system", "BLEU", "note"]
 ROWS = [["[bold]a", "9.50", "x"], ["ab", "-", "12 y"], ["c", "1,000.25", ""]]
 
 
-def test_in_a_pipe_a_table_is_columns_with_figures_on_the_right(capsys: pytest.CaptureFixture[str]) -> None:
+def test_in_a_pipe_a_table_has_plain_columns_with_right_aligned_numbers(capsys: pytest.CaptureFixture[str]) -> None:
     print_table("title", HEADER, ROWS)
     assert capsys.readouterr().out.splitlines() == [
         "title",
@@ -19,7 +19,7 @@ def test_in_a_pipe_a_table_is_columns_with_figures_on_the_right(capsys: pytest.C
     ]
 
 
-def test_on_a_terminal_rich_draws_it_and_takes_no_text_for_markup(
+def test_on_a_terminal_rich_draws_tables_and_text_is_not_markup(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)

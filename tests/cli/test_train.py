@@ -83,7 +83,7 @@ def test_a_model_folder_translates_anywhere(prepared: Path, nmtkit: Nmtkit, tmp_
         assert moved.out.split("\n")[1] == ""
 
 
-def test_the_same_command_goes_on_and_then_has_nothing_left_to_do(prepared: Path, nmtkit: Nmtkit) -> None:
+def test_the_same_command_resumes_a_run_and_leaves_a_finished_one_alone(prepared: Path, nmtkit: Nmtkit) -> None:
     nmtkit(*TRAIN, "--max-updates", 3)
     more = nmtkit(*TRAIN)
     assert "changed since the last start: training.max_updates 3 -> 288000" in more.err
@@ -95,7 +95,7 @@ def test_the_same_command_goes_on_and_then_has_nothing_left_to_do(prepared: Path
     assert "finished (3 epochs) after update 15" in short.err
 
 
-def test_a_run_cannot_go_on_as_another_model(prepared: Path, nmtkit: Nmtkit) -> None:
+def test_a_run_cannot_be_resumed_as_another_model(prepared: Path, nmtkit: Nmtkit) -> None:
     nmtkit(*TRAIN)
     before = (prepared / "run" / "config.yaml").read_bytes()
     wider = nmtkit(*TRAIN, "--set", "model.hidden=9", "--seed", 4)
@@ -110,7 +110,7 @@ def test_a_run_cannot_go_on_as_another_model(prepared: Path, nmtkit: Nmtkit) -> 
     assert (prepared / "run" / "config.yaml").read_bytes() == before
 
 
-def test_a_start_that_failed_leaves_nothing_that_the_next_one_goes_by(prepared: Path, nmtkit: Nmtkit) -> None:
+def test_a_failed_start_leaves_nothing_that_affects_the_next_one(prepared: Path, nmtkit: Nmtkit) -> None:
     assert nmtkit(*TRAIN, "--max-updates", "1").status == 0
     start = ("train", "--from", "run", "-o", "tuned", "--max-updates", "2")
     failed = nmtkit(*start, "--set", "training.optimizer.lr=1e20", "--set", "training.clip_norm=null")
@@ -119,7 +119,7 @@ def test_a_start_that_failed_leaves_nothing_that_the_next_one_goes_by(prepared: 
     assert load_yaml(prepared / "tuned" / "config.yaml")["training"]["optimizer"]["lr"] == 0.01
 
 
-def test_a_model_is_no_place_for_prepared_text(prepared: Path, nmtkit: Nmtkit) -> None:
+def test_a_model_folder_cannot_be_the_output_of_prep(prepared: Path, nmtkit: Nmtkit) -> None:
     assert nmtkit(*TRAIN, "--max-updates", "1").status == 0
     before = {path: path.read_bytes() for path in Path("run").rglob("*") if path.is_file()}
     refused = nmtkit("prep", "-s", "en", "-t", "fr", "--words", "-o", "run")
@@ -128,7 +128,7 @@ def test_a_model_is_no_place_for_prepared_text(prepared: Path, nmtkit: Nmtkit) -
     assert {path: path.read_bytes() for path in Path("run").rglob("*") if path.is_file()} == before
 
 
-def test_the_lexicon_goes_with_the_model(prepared: Path, nmtkit: Nmtkit) -> None:
+def test_the_lexicon_is_copied_to_the_model(prepared: Path, nmtkit: Nmtkit) -> None:
     (prepared / "links").write_text("0-0\n" * 50)
     assert nmtkit("align", "--pharaoh", "links", "--threshold", "0").status == 0
     nmtkit(*TRAIN, "--max-updates", 1)
@@ -139,7 +139,7 @@ def test_the_lexicon_goes_with_the_model(prepared: Path, nmtkit: Nmtkit) -> None
         assert (prepared / folder / "lexicon.tsv").read_bytes() == lexicon
 
 
-def test_a_run_cannot_go_on_with_another_annotation(prepared: Path, nmtkit: Nmtkit) -> None:
+def test_a_run_cannot_be_resumed_with_another_annotation(prepared: Path, nmtkit: Nmtkit) -> None:
     def annotate(links: str) -> None:
         (prepared / "links").write_text(f"{links}\n" * 50)
         nmtkit("align", "--pharaoh", "links")
@@ -158,7 +158,7 @@ def test_a_run_cannot_go_on_with_another_annotation(prepared: Path, nmtkit: Nmtk
 PLAN = "this plan can hardly work: only 10 updates; fewer than 1,000 are rarely enough; "
 
 
-def test_a_plan_that_can_hardly_work_is_told_once_with_what_would(prepared: Path, nmtkit: Nmtkit) -> None:
+def test_an_unsuitable_plan_gets_one_warning_with_the_remedy(prepared: Path, nmtkit: Nmtkit) -> None:
     begun = nmtkit(*TRAIN, "--max-updates", 1)
     assert "this plan can hardly work: only 1 updates" in begun.err
     assert "; `nmtkit train --model rnnsearch-small` is for small corpora\n" in begun.err
@@ -193,7 +193,7 @@ def test_the_history_comes_as_json_lines_the_same_that_are_kept(prepared: Path, 
     assert nmtkit(*TRAIN).out == ""  # whoever does not ask for it is not shown the next run's
 
 
-def test_a_run_whose_records_nobody_reads_any_more_saves_what_it_has_learnt(prepared: Path) -> None:
+def test_a_run_whose_output_pipe_is_closed_saves_a_checkpoint(prepared: Path) -> None:
     command = [sys.executable, "-m", "nmtkit", *TRAIN, "--json", "--set", "training.valid_every=2"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
         assert run.stdout is not None
@@ -205,7 +205,7 @@ def test_a_run_whose_records_nobody_reads_any_more_saves_what_it_has_learnt(prep
     assert (prepared / "run" / "checkpoints").is_dir()
 
 
-def test_a_new_run_has_no_lexicon_but_that_of_its_data(prepared: Path, nmtkit: Nmtkit) -> None:
+def test_a_new_run_has_only_the_lexicon_of_its_data(prepared: Path, nmtkit: Nmtkit) -> None:
     lexicon = prepared / "data" / "lexicon.tsv"
     lexicon.write_text("cat\tchat\t1\t5\n")
     diverges = ("--set", "training.optimizer.name=sgd", "--set", "training.optimizer.lr=1e29")
@@ -216,7 +216,7 @@ def test_a_new_run_has_no_lexicon_but_that_of_its_data(prepared: Path, nmtkit: N
     assert not (prepared / "run" / "lexicon.tsv").exists()
 
 
-def test_tensorboard_has_the_whole_history_whenever_it_was_asked_for(prepared: Path, nmtkit: Nmtkit) -> None:
+def test_tensorboard_has_the_complete_history_even_if_requested_later(prepared: Path, nmtkit: Nmtkit) -> None:
     from tensorboard.backend.event_processing import event_accumulator
 
     assert nmtkit(*TRAIN, "--max-epochs", 1).status == 0
@@ -238,7 +238,7 @@ def test_without_tensorboard_nothing_is_trained(
     assert not (prepared / "run" / "config.yaml").exists()
 
 
-def test_the_command_line_wins_over_the_file_and_the_file_over_the_preset(folder: Path, nmtkit: Nmtkit) -> None:
+def test_the_command_line_overrides_the_file_and_the_file_the_preset(folder: Path, nmtkit: Nmtkit) -> None:
     shown = nmtkit(*TRAIN, "--set", "training.optimizer.lr=5e-3", "--seed", 7, "--dry-run")
     assert shown.status == 0
     text, _, counts = shown.out.partition("\n\n")
@@ -274,7 +274,7 @@ def test_without_a_model_the_default_is_trained_and_named(prepared: Path, nmtkit
     assert load_yaml(prepared / "plain" / "config.yaml")["model"]["hidden"] == 8
 
 
-def test_a_batch_is_counted_in_tokens_or_the_machine_finds_how_many(prepared: Path, nmtkit: Nmtkit) -> None:
+def test_batch_size_is_in_tokens_or_measured(prepared: Path, nmtkit: Nmtkit) -> None:
     for given, kept in (("500", 500), ("auto", 256)):  # the smallest budget that is tried has all of this text
         assert nmtkit(*TRAIN, "--max-tokens", given, "--max-updates", 1, "--output", given).status == 0
         training = load_yaml(prepared / given / "config.yaml")["training"]
@@ -282,7 +282,7 @@ def test_a_batch_is_counted_in_tokens_or_the_machine_finds_how_many(prepared: Pa
     assert "training.batch_tokens: auto is 256 here" in (prepared / "auto" / "train.log").read_text()
 
 
-def test_a_dry_run_counts_with_the_words_of_the_data_and_of_the_paper(prepared: Path, nmtkit: Nmtkit) -> None:
+def test_a_dry_run_uses_the_vocabulary_sizes_of_the_data_or_of_the_paper(prepared: Path, nmtkit: Nmtkit) -> None:
     shown = nmtkit("train", "--model", "dtmt4", "--dry-run").out
     assert re.search(r"words +\d\d source, \d\d target; in the paper [\d,]{6} and [\d,]{6}\n", shown)
     assert re.search(r"total with the paper's words +\d+\.\d\d M\nthe paper says +208.4 M\n", shown)
@@ -320,7 +320,7 @@ def test_a_mistake_is_one_line_that_says_what_to_do(
     assert not (prepared / "run").exists()
 
 
-def test_all_mistakes_of_a_configuration_are_reported_at_once(prepared: Path, nmtkit: Nmtkit) -> None:
+def test_all_errors_of_a_configuration_are_reported_together(prepared: Path, nmtkit: Nmtkit) -> None:
     outcome = nmtkit(*TRAIN, "--set", "model.hidden=big", "--set", "search.beam_sise=2", "--set", "training.loss=0")
     for part in ("model.hidden: expected a whole number", "did you mean beam_size?", "training.loss: expected one of"):
         assert part in outcome.err

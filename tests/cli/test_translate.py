@@ -121,18 +121,18 @@ def test_a_byte_order_mark_is_no_text(filtered: Callable[..., Any]) -> None:
     assert filtered(b"\xef\xbb\xbfa\nb\n", "--tokenized").out == "a\nb\n"
 
 
-def test_nothing_in_is_nothing_out(filtered: Callable[..., Any]) -> None:
+def test_empty_input_has_empty_output(filtered: Callable[..., Any]) -> None:
     assert filtered(b"") == (0, "", "")
     assert filtered(b"\n").out == "\n"
 
 
-def test_files_may_be_named_and_packed(folder: Path, nmtkit: Callable[..., Any]) -> None:
+def test_files_may_be_given_and_compressed(folder: Path, nmtkit: Callable[..., Any]) -> None:
     (folder / "in.gz").write_bytes(gzip.compress(b"a b\n\nc"))
     assert nmtkit("translate", "-i", "in.gz", "-o", "out.gz") == (0, "", "")
     assert gzip.decompress((folder / "out.gz").read_bytes()) == b"a b\n\nc\n"
 
 
-def test_a_file_that_is_not_there_is_an_error(nmtkit: Callable[..., Any]) -> None:
+def test_a_missing_file_is_an_error(nmtkit: Callable[..., Any]) -> None:
     status, out, err = nmtkit("translate", "-i", "none.txt", "-o", "out.txt")
     assert (status, out) == (1, "")
     assert err.startswith("nmtkit: error: none.txt: cannot be read")
@@ -152,7 +152,7 @@ def test_a_folder_is_no_place_for_translations(filtered: Callable[..., Any]) -> 
     assert filtered(b"a\n", "-o", "run") == (1, "", "nmtkit: error: run: cannot be written: Is a directory\n")
 
 
-def test_scores_stand_before_the_text(filtered: Callable[..., Any]) -> None:
+def test_scores_precede_the_text(filtered: Callable[..., Any]) -> None:
     assert filtered(b"a b\n\n", "--scores", "sentence").out == "-0.316082\ta b\n0.000000\t\n"
     assert filtered(b"a b\n", "--scores", "sentence", "--length-penalty", "avg").out == "-0.105361\ta b\n"
 
@@ -164,13 +164,13 @@ def test_an_n_best_list_is_in_moses_format(filtered: Callable[..., Any]) -> None
     assert lines[2] == "1 |||  ||| 0.000000"
 
 
-def test_alignment_stands_after_the_text(filtered: Callable[..., Any]) -> None:
+def test_alignment_follows_the_text(filtered: Callable[..., Any]) -> None:
     assert filtered(b"a lower\n\n", "--alignment").out == "a lower\t0-0 1-1\n\t\n"
     assert filtered(b"a low@@ er\n", "--alignment", "--tokenized").out == "a low@@ er\t0-0 1-1 2-2\n"
     assert filtered(b"a\n", "--alignment", "--n-best", "1").out == "0 ||| a ||| -0.210721 ||| 0-0\n"
 
 
-def test_scores_of_tokens_stand_after_the_text(filtered: Callable[..., Any]) -> None:
+def test_scores_of_tokens_follow_the_text(filtered: Callable[..., Any]) -> None:
     out = filtered(b"a\n\n", "--scores", "token").out
     assert out == "-0.210721\ta\t-0.105361 -0.105361\n0.000000\t\t0.000000\n"
 
@@ -193,7 +193,7 @@ def test_json_has_everything(filtered: Callable[..., Any]) -> None:
     ]  # fmt: skip
 
 
-def test_terms_come_from_a_file_and_json_says_which_were_met(folder: Path, filtered: Callable[..., Any]) -> None:
+def test_terms_are_read_from_a_file_and_json_has_those_satisfied(folder: Path, filtered: Callable[..., Any]) -> None:
     (folder / "terms.tsv").write_text("# mine\nb\tg|h\nc\td\n")
     [line] = filtered(b"a b\n", "--terms", "terms.tsv", "--json").out.splitlines()
     [term] = json.loads(line)["terms"]
@@ -208,7 +208,7 @@ def test_given_translations_are_scored(folder: Path, filtered: Callable[..., Any
     assert json.loads(filtered(b"a\nb\n\n", "--score-reference", "refs", "--json").out.splitlines()[2])["score"] is None
 
 
-def test_translations_begin_as_they_are_told(folder: Path, filtered: Callable[..., Any]) -> None:
+def test_translations_begin_with_their_prefixes(folder: Path, filtered: Callable[..., Any]) -> None:
     (folder / "begin").write_text("c\n\n")
     assert filtered(b"a b\na b\n", "--prefix", "begin").out == "c b\na b\n"
 
@@ -238,7 +238,7 @@ def test_attention_matrices_come_in_a_file(folder: Path, filtered: Callable[...,
         assert arrays["1.attention"].shape == (1, 1)
 
 
-def test_a_sample_is_the_same_wherever_the_line_stands(filtered: Callable[..., Any]) -> None:
+def test_a_sample_does_not_depend_on_the_position_of_the_line(filtered: Callable[..., Any]) -> None:
     first = filtered(b"a b c d e f\n", "--sample").out
     assert filtered(b"a\n\na b c d e f\n" * 2, "--sample").out.splitlines()[2::3] == 2 * first.splitlines()
     seeds = {filtered(b"a b c d e f\n", "--sample", "--seed", seed).out for seed in range(9)}
@@ -371,7 +371,7 @@ def test_options_reach_the_search(filtered: Callable[..., Any]) -> None:
     assert len(filtered(b"a\n" * 50, *options).out.splitlines()) == 200
 
 
-def test_an_answer_comes_while_the_input_is_still_open(start: Callable[..., Any]) -> None:
+def test_translations_are_written_while_the_input_is_still_open(start: Callable[..., Any]) -> None:
     process = start("--jobs", "2")
     for text in (b"a b\n", b"c\n"):
         process.stdin.write(text)
@@ -399,7 +399,7 @@ def test_a_closed_pipe_ends_quietly(start: Callable[..., Any], folder: Path) -> 
         process.wait(timeout=60)
 
 
-def test_several_processes_answer_as_one_does(nmtkit: Callable[..., Any], folder: Path) -> None:
+def test_several_processes_give_the_same_translations_as_one(nmtkit: Callable[..., Any], folder: Path) -> None:
     (folder / "in").write_text("".join(f"{'abcdefgh'[i % 8]} b{' c' * (i % 5)}\n\n" for i in range(700)))
     options = ["-i", "in", "--scores", "sentence", "--alignment"]
     alone, shared = (nmtkit("translate", *options, "--jobs", jobs) for jobs in ("1", "2"))
@@ -407,7 +407,7 @@ def test_several_processes_answer_as_one_does(nmtkit: Callable[..., Any], folder
     assert shared.out.count("\n") == 1400
 
 
-def test_a_process_reports_what_it_cannot_do(nmtkit: Callable[..., Any], folder: Path) -> None:
+def test_errors_of_a_process_are_reported(nmtkit: Callable[..., Any], folder: Path) -> None:
     write_folder(folder / "blind")
     (folder / "in").write_text("\n" * 700 + "a\n" * 700)  # a blank line needs no looking
     status, out, err = nmtkit("translate", "-i", "in", "-m", "blind", "--jobs", "2", "--alignment")
@@ -435,7 +435,9 @@ def test_progress_is_shown_on_a_terminal_only(start: Callable[..., Any], folder:
     os.close(ours)
 
 
-def test_what_is_read_is_not_replaced(folder: Path, filtered: Callable[..., Any], nmtkit: Callable[..., Any]) -> None:
+def test_an_input_file_is_not_overwritten(
+    folder: Path, filtered: Callable[..., Any], nmtkit: Callable[..., Any]
+) -> None:
     (folder / "in").write_text("a\n")
     (folder / "link").symlink_to("in")
     complaint = "nmtkit: error: --output {}: is an input, too, and would be replaced; name another file\n"
@@ -459,7 +461,7 @@ def test_neither_output_replaces_a_file_that_is_read(folder: Path, filtered: Cal
 
 
 @pytest.mark.parametrize("options", [["--prefix", "-"], ["--score-reference", "-"], ["-i", "stdin", "--prefix", "-"]])
-def test_standard_input_is_read_in_one_place_only(filtered: Callable[..., Any], options: list[str]) -> None:
+def test_standard_input_can_be_given_only_once(filtered: Callable[..., Any], options: list[str]) -> None:
     once = "-i" in options
     complaint = "nmtkit: error: -: standard input can be read only once; name a file instead of the other -\n"
     assert filtered(b"a\n", *options) == ((0, "a\n", "") if once else (1, "", complaint))

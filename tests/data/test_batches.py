@@ -93,7 +93,7 @@ def test_sentences_of_a_batch_are_of_similar_length() -> None:
 
 
 @pytest.mark.parametrize(("sentences", "tokens"), [(1, None), (16, None), (None, 200)])
-def test_padding_is_the_share_of_the_places_of_collated_batches_that_hold_no_word(
+def test_padding_is_the_share_of_padding_in_collated_batches(
     sentences: int | None, tokens: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(batches, "WINDOW", 5)  # more than one
@@ -105,7 +105,7 @@ def test_padding_is_the_share_of_the_places_of_collated_batches_that_hold_no_wor
     assert epoch.padding == pytest.approx(empty / sum(ids.numel() for ids in sides))
 
 
-def test_batches_come_in_no_order_of_length() -> None:
+def test_batches_are_not_ordered_by_length() -> None:
     corpus = random_pairs(5000)
     means = [longest(corpus, rows).mean() for rows in batches_of(corpus, tokens=1000)]
     assert abs(np.corrcoef(means, range(len(means)))[0, 1]) < 0.3
@@ -138,14 +138,14 @@ def test_the_parts_of_a_batch_are_the_batch(tokens: int) -> None:
         ([20, 2, 2], None, 8, [1, 2]),
     ],
 )
-def test_runs_are_as_long_as_the_budget_allows(
+def test_slices_are_as_long_as_the_budget_allows(
     lengths: list[int], sentences: int | None, tokens: int | None, sizes: list[int]
 ) -> None:
     runs = cut(np.array(lengths, dtype=np.int64), sentences, tokens)
     assert [len(lengths[run]) for run in runs] == sizes
 
 
-def test_a_batch_has_both_sides_a_mask_of_real_source_words_and_the_places_of_real_target_words() -> None:
+def test_a_batch_has_both_sides_a_source_mask_and_the_indices_of_target_words() -> None:
     batch = collate(Pairs([2, 1, 5], [1, 3, 5]), np.array([1, 0]))
     assert batch.src.tolist() == [[5, EOS, PAD], [4, 4, EOS]]
     assert batch.mask.tolist() == [[True, True, False], [True, True, True]]
@@ -165,7 +165,7 @@ def test_pairs_with_an_empty_or_an_overlong_side_are_not_trained_on() -> None:
     assert within(corpus, None).tolist() == [2, 3, 4]
 
 
-def test_pairs_and_lengths_are_looked_at_in_blocks_with_the_same_result(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pairs_and_lengths_are_processed_in_blocks_with_the_same_result(monkeypatch: pytest.MonkeyPatch) -> None:
     corpus = random_pairs()
     whole = within(corpus, 20).tolist(), [rows.tolist() for rows in batches_of(corpus, tokens=300)]
     monkeypatch.setattr(batches, "_BLOCK", 7)
@@ -174,7 +174,7 @@ def test_pairs_and_lengths_are_looked_at_in_blocks_with_the_same_result(monkeypa
 
 @pytest.mark.parametrize("ordered", [True, False])
 @pytest.mark.parametrize("tokens", [1, 37, 300, 10**6])
-def test_runs_are_those_of_adding_sentence_by_sentence(tokens: int, ordered: bool) -> None:
+def test_slices_are_those_of_adding_sentences_one_by_one(tokens: int, ordered: bool) -> None:
     lengths = np.random.default_rng(1).integers(1, 50, 1000)
     lengths = np.sort(lengths) if ordered else lengths
     expected, start = [], 0
@@ -185,7 +185,7 @@ def test_runs_are_those_of_adding_sentence_by_sentence(tokens: int, ordered: boo
     assert cut(lengths, None, tokens) == expected
 
 
-def test_an_epoch_takes_a_few_bytes_for_each_pair() -> None:
+def test_an_epoch_takes_a_few_bytes_per_pair() -> None:
     corpus = random_pairs(200_000)
     rows = within(corpus, None)
     tracemalloc.start()

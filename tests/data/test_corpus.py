@@ -126,7 +126,7 @@ def test_a_vocabulary_without_a_word_is_refused(data: Path) -> None:
     assert not (data / "vocab.src").exists()
 
 
-def test_a_development_set_without_a_pair_of_words_is_refused(data: Path) -> None:
+def test_a_development_set_without_words_is_refused(data: Path) -> None:
     (data / "dev.tgt").write_text("\nle chien\n\n")  # as a preparation may leave it that drops what it cannot use
     (data / "dev.src").write_text("the dog\n\ncat\n")
     manifest = json.loads((data / "manifest.json").read_text())
@@ -149,7 +149,7 @@ def test_a_folder_without_ids_says_how_to_make_them(data: Path) -> None:
         Corpus.open(data, "train")
 
 
-def test_a_folder_that_prep_did_not_make_is_refused(tmp_path: Path) -> None:
+def test_a_folder_not_made_by_prep_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"manifest\.json: not found; make the folder with nmtkit prep"):
         encode_all(tmp_path)
 
@@ -266,7 +266,7 @@ def annotated(data: Path, tgt_size: int) -> list[list[list[str]]]:
     return [[vocabulary.tokens(corpus.tgt(n)) for n in range(len(corpus))] for corpus in corpora]
 
 
-def test_an_annotated_corpus_says_where_unknown_words_come_from(data: Path) -> None:
+def test_an_annotated_corpus_has_the_source_positions_of_unknown_words(data: Path) -> None:
     (data / "train.align").write_text("0-0 1-1\n\n3-1\n2-0 1-2\n")
     (data / "dev.align").write_text("0-1\n\n0-1\n")
     train, dev = annotated(data, 21)  # one word: chat, which occurs as often as le
@@ -289,12 +289,12 @@ def test_annotation_changes_nothing_but_unknown_target_words(data: Path) -> None
         assert all(4 <= a < 20 if b == UNK else a == b + len(UNKPOS) for a, b in pairs)
 
 
-def test_text_without_alignment_has_unknown_words_from_nowhere(data: Path) -> None:
+def test_text_without_alignment_has_unknown_words_without_position(data: Path) -> None:
     (data / "train.align").write_text("0-0\n" * 4)
     assert annotated(data, 21)[1] == [[UNKPOS[-1], UNKPOS[-1]], [], ["chat", UNKPOS[-1]]]
 
 
-def test_another_alignment_is_another_text_to_train_on(data: Path) -> None:
+def test_another_alignment_makes_another_training_text(data: Path) -> None:
     hashes = []
     for links in ("0-0", "1-0", "0-0"):
         (data / "train.align").write_text(f"{links}\n" * 4)

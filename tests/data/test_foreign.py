@@ -22,7 +22,7 @@ FILES = {
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_the_words_of_every_toolkit_come_in_their_order_without_its_symbols(tmp_path: Path, name: str) -> None:
+def test_words_of_every_toolkit_are_read_in_order_without_symbols(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text(FILES[name], encoding="utf-8")
     assert read_words(tmp_path / name) == [word for word in WORDS if (name, word) != ("nematus.json", "eos")]
 
@@ -44,7 +44,7 @@ def test_the_words_of_every_toolkit_come_in_their_order_without_its_symbols(tmp_
         ("a.json", '{"the cat": 5}', r"a\.json: 'the cat' contains white space, so it is no token"),
     ],
 )
-def test_a_file_that_is_no_vocabulary_is_reported(tmp_path: Path, name: str, text: str, message: str) -> None:
+def test_an_invalid_vocabulary_file_is_reported(tmp_path: Path, name: str, text: str, message: str) -> None:
     (tmp_path / name).write_text(text)
     with pytest.raises(UserError, match=message):
         read_words(tmp_path / name)

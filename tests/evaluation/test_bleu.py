@@ -84,13 +84,13 @@ def test_multi_bleu_follows_its_definition_on_sentences_like_real_ones() -> None
         (["A b c d"], ["a b c d"], 0.0),
     ],
 )
-def test_multi_bleu_at_the_edges(hyps: list[str], refs: list[str], expected: float) -> None:
+def test_multi_bleu_is_right_in_edge_cases(hyps: list[str], refs: list[str], expected: float) -> None:
     assert multi_bleu(hyps, refs, lowercase=False).value == pytest.approx(expected)
     assert bleu_by_definition(hyps, refs) == pytest.approx(expected) if hyps[0] else True
 
 
 @given(st.lists(st.tuples(sentences, sentences), min_size=1, max_size=4))
-def test_lower_casing_is_scoring_what_was_lower_cased(pairs: list[tuple[str, str]]) -> None:
+def test_lower_casing_equals_scoring_lower_cased_text(pairs: list[tuple[str, str]]) -> None:
     hyps, refs = map(list, zip(*pairs, strict=True))
     lowered = multi_bleu([h.lower() for h in hyps], [r.lower() for r in refs], lowercase=False)
     assert multi_bleu(hyps, refs, lowercase=True).value == lowered.value
@@ -100,7 +100,7 @@ def test_lower_casing_knows_every_alphabet() -> None:
     assert multi_bleu(["ÉTÉ À LA ΜΟΔΑ"], ["été à la μοδα"], lowercase=True).value == pytest.approx(100)
 
 
-def test_13a_tokenises_by_itself() -> None:
+def test_13a_tokenises_plain_text() -> None:
     assert detokenized_bleu(["Hello, big world!"], [["Hello, big world!"]]) == pytest.approx(100)
     assert detokenized_bleu(["Hello , big world !"], [["Hello, big world!"]]) == pytest.approx(100)
 
@@ -133,7 +133,7 @@ def test_blank_lines_are_scored(metric: str) -> None:
     assert min(right, wrong) < some < max(right, wrong)
 
 
-def test_signatures_say_what_was_done() -> None:
+def test_signatures_describe_the_metric() -> None:
     for metric, expected in {
         "multi-bleu": "nrefs:1|case:mixed|eff:no|tok:none|smooth:none",
         "multi-bleu-lc": "nrefs:1|case:lc|eff:no|tok:none|smooth:none",
@@ -192,7 +192,7 @@ def test_mteval_follows_its_definition_with_several_references(lines: list[tuple
     assert score("mteval-lc", hyps, refs).value == pytest.approx(mteval_by_definition(hyps, *refs))
 
 
-def test_mteval_pays_for_brevity_by_the_shortest_reference() -> None:
+def test_the_brevity_penalty_of_mteval_uses_the_shortest_reference() -> None:
     hyp, refs = "a b c d e", [["A b c d e f"], ["A b c d"]]  # as close to one as to the other
     assert score("mteval-lc", [hyp], refs).value == pytest.approx(100)
     hyp, refs = "a b c d e", [["a b c d e f"], ["a b c"]]  # closer to the long one

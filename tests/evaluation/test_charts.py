@@ -19,7 +19,7 @@ values = st.floats(-1e9, 1e9).filter(lambda value: value == 0 or abs(value) > 1e
 
 
 @given(values, values)
-def test_ticks_enclose_what_they_mark_and_are_few(a: float, b: float) -> None:
+def test_ticks_enclose_the_values_and_are_few(a: float, b: float) -> None:
     low, high = sorted((a, b))
     found = ticks(low, high)
     slack = 1e-6 * max(abs(low), abs(high), high - low)
@@ -67,18 +67,18 @@ def test_an_axis_can_begin_at_zero_before_the_first_point() -> None:
         assert next(text.text for text in figure.iter("text") if text.get("text-anchor") == "middle") == left
 
 
-def test_nothing_to_draw_is_no_figure() -> None:
+def test_without_points_there_is_no_figure() -> None:
     assert chart("t", "x", "y", [Series("s", [], 0)]) == ""
 
 
-def test_a_point_that_is_nowhere_is_left_out() -> None:
+def test_a_point_with_nan_is_left_out() -> None:
     points = [(1.0, 2.0), (2.0, math.nan), (3.0, math.inf), (4.0, 1.0)]
     drawn = [(1.0, 2.0), (4.0, 1.0)]
     assert chart("t", "x", "y", [Series("s", points, 0)]) == chart("t", "x", "y", [Series("s", drawn, 0)])
     assert chart("t", "x", "y", [Series("s", points[1:3], 0)]) == ""
 
 
-def test_names_stand_below_their_points() -> None:
+def test_names_are_below_their_points() -> None:
     figure = ElementTree.fromstring(chart("t", "x", "y", [Series("s", [(0, 1), (1, 2)], 0)], ["≤10", ">10"]))
     [points] = [line.get("points", "").split() for line in figure.iter("polyline")]
     places = {text.text: text.get("x") for text in figure.iter("text")}

@@ -51,7 +51,7 @@ def write(path: Path, value: Any) -> Path:
     return path
 
 
-def test_accuracies_are_those_that_were_counted_by_hand(tmp_path: Path) -> None:
+def test_accuracies_are_those_counted_by_hand(tmp_path: Path) -> None:
     outcomes = judge(read_json(write(tmp_path / "set.json", SET)), SCORES)
     assert by_type(outcomes) == [Accuracy("agreement", 4, 5), Accuracy("polarity", 1, 2)]
     assert by_distance(outcomes) == [
@@ -77,12 +77,12 @@ def test_accuracies_are_those_that_were_counted_by_hand(tmp_path: Path) -> None:
     [(10_001, ">10000"), (10_000, ">5000"), (5001, ">5000"), (2001, ">2000"), (1001, ">1000"), (501, ">500"),
      (201, ">200"), (101, ">100"), (51, ">50"), (21, ">20"), (11, ">10"), (6, ">5"), (5, ">2"), (3, ">2")],
 )  # fmt: skip
-def test_a_frequency_is_in_the_bin_of_the_most_that_it_exceeds(frequency: int, name: str) -> None:
+def test_a_frequency_is_in_the_bin_of_the_largest_bound_that_it_exceeds(frequency: int, name: str) -> None:
     entry = Entry("a", "b", [Error("t", "c", None, frequency)])
     assert by_frequency(judge([entry], [[0.0, -1.0]])) == [Accuracy(name, 1, 1)]
 
 
-def test_a_set_may_be_packed(tmp_path: Path) -> None:
+def test_a_set_may_be_compressed(tmp_path: Path) -> None:
     import gzip
 
     path = tmp_path / "set.json.gz"
@@ -123,7 +123,7 @@ def test_a_set_may_be_packed(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_set_of_another_shape_is_one_line(tmp_path: Path, value: Any, complaint: str) -> None:
+def test_an_invalid_set_is_one_line(tmp_path: Path, value: Any, complaint: str) -> None:
     path = write(tmp_path / "set.json", value)
     with pytest.raises(UserError, match="expected") as caught:
         read_json(path)

@@ -44,7 +44,7 @@ class Stepping:
 
 @pytest.mark.parametrize("preset", ["rnnsearch", "deep-att", "deep-ed", "deep-lau", "dtmt4"])
 @pytest.mark.parametrize("max_tokens", [1, 1000])
-def test_all_words_at_once_score_as_word_by_word(preset: str, max_tokens: int) -> None:
+def test_unroll_scores_like_step(preset: str, max_tokens: int) -> None:
     model = toy_model(preset)
     unrolled, stepped = scores(model, max_tokens), scores(Stepping(model), max_tokens)
     assert [[len(found) for found in group] for group in unrolled] == [[3, 2, 1], [6], [3, 2], []]

@@ -50,7 +50,7 @@ def test_a_layer_that_runs_step_by_step_has_only_the_gradient_of_its_weights() -
     assert first.weights > 0
 
 
-def test_two_directions_are_no_stack_and_the_decoder_is_there_without_layers() -> None:
+def test_two_directions_are_not_a_stack_and_a_decoder_without_layers_is_included() -> None:
     layers = gradient_flow(toy_model("rnnsearch"), batch())
     assert ratios(layers) == []
     labels = [layer.label for layer in layers]
@@ -70,7 +70,7 @@ def test_no_parameter_is_in_two_parts_and_both_sides_have_some(preset: str) -> N
         assert sum(counts) > len(counts) / 2
 
 
-def test_looking_changes_nothing() -> None:
+def test_measuring_changes_nothing() -> None:
     model = toy_model("deep-lau")
     before = model(*batch()[:3])
     first = gradient_flow(model, batch())
@@ -94,7 +94,7 @@ def test_a_page_has_two_charts_for_each_stack_with_a_line_for_each_model() -> No
         flow_page({"one": gradient_flow(toy_model("rnnsearch"), batch())})
 
 
-def test_a_gradient_that_is_ten_times_as_large_stands_one_higher() -> None:
+def test_a_gradient_ten_times_as_large_is_one_unit_higher() -> None:
     drawn = flow_page(
         {"one": [Layer("a.0", 1.0, 1e-3, 1.0), Layer("a.1", 1.0, 0.0, 1.0), Layer("a.2", 1.0, 1e-1, 1.0)]}
     )

@@ -7,14 +7,14 @@ from nmtkit.align.posunk import UNKNOWN
 from nmtkit.evaluation.names import Names, count_symbols, names, names_kept
 
 
-def test_a_name_has_a_capital_and_not_only_because_a_sentence_begins() -> None:
+def test_a_name_is_capitalised_not_only_at_the_beginning_of_a_sentence() -> None:
     said = 'Tom met Zoë , NATO and Zoë . Then ( " He left " , said Ann ) .'
     assert names(said.split(), {"then", "he"}) == Counter({"Tom": 1, "Zoë": 2, "NATO": 1, "He": 1, "Ann": 1})
     assert names('" Then left " !'.split(), {"then"}) == Counter()
     assert names([], set()) == Counter()
 
 
-def test_what_occurs_without_a_capital_is_no_name_at_the_beginning_of_a_sentence() -> None:
+def test_a_word_that_occurs_in_lower_case_is_not_a_name_at_the_beginning_of_a_sentence() -> None:
     sources = ["In Rome it rains .".split(), "It rains in Rome .".split()]
     refs = ["In Rome regnet it .".split(), "It regnet in Rome .".split()]
     assert names_kept(sources, [refs], refs, ()) == Names(2, 2)
@@ -26,7 +26,7 @@ sentences = st.lists(st.tuples(*[st.lists(words, max_size=8)] * 4), max_size=4)
 
 
 @given(sentences, st.sets(words))
-def test_a_name_counts_as_often_as_source_reference_and_translation_have_it(
+def test_a_name_counts_as_often_as_source_reference_and_translation_all_have_it(
     rows: list[tuple[list[str], list[str], list[str], list[str]]], but: set[str]
 ) -> None:
     total = kept = 0

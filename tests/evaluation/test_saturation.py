@@ -48,7 +48,7 @@ def one_by_one(model: Seq2Seq, attention: str) -> tuple[float, float]:
         ("dtmt4", "decoder.attention"), ("nematus-dec-cgru4", "decoder.high.1"),
     ],
 )  # fmt: skip
-def test_what_is_counted_is_every_unit_at_every_real_word(preset: str, attention: str) -> None:
+def test_every_unit_at_every_word_except_padding_is_counted(preset: str, attention: str) -> None:
     model = toy_model(preset)
     for parameter in model.get_submodule(f"{attention}.key").parameters():
         parameter *= 10  # so that some units are saturated and some are not
@@ -59,7 +59,7 @@ def test_what_is_counted_is_every_unit_at_every_real_word(preset: str, attention
     assert 0 < share < 1
 
 
-def test_every_level_that_attends_is_counted_and_no_model_without_additive_attention() -> None:
+def test_every_attention_is_counted_in_models_with_additive_attention_only() -> None:
     def names(preset: str) -> list[str]:
         return [each.name for each in saturation(toy_model(preset), batch())]
 

@@ -39,7 +39,7 @@ def test_the_bootstrap_gives_an_interval_around_the_score() -> None:
     assert abs(baseline.mean - baseline.score) < baseline.interval < 10
 
 
-def test_the_deviation_is_of_a_sample() -> None:
+def test_the_deviation_is_that_of_a_sample() -> None:
     assert mean_and_deviation([1.0, 2.0, 6.0]) == (3.0, pytest.approx(7**0.5))
 
 
@@ -62,7 +62,7 @@ def test_a_gain_in_one_sentence_is_chance(test: Test) -> None:
 
 
 @pytest.mark.parametrize("test", ["bs", "ar"])
-def test_systems_that_are_equally_good_differ_no_more_often_than_the_p_value_says(
+def test_equally_good_systems_differ_no_more_often_than_the_p_value(
     test: Test, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(significance.DRAWS, test, 200)
@@ -88,6 +88,6 @@ def test_scores_samples_and_trials_are_those_of_sacrebleu() -> None:
                 assert mine.p == pytest.approx(theirs.p_value)  # nothing ties here
 
 
-def test_a_test_that_there_is_not_is_an_error() -> None:
+def test_an_unknown_test_is_an_error() -> None:
     with pytest.raises(UserError, match=r"^`paired` t: not one of bs, ar$"):
         paired_test("t", "multi-bleu", [REFS, REFS], [REFS])  # type: ignore[arg-type]

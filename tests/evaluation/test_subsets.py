@@ -13,7 +13,7 @@ def test_every_sentence_is_in_one_bin(lengths: list[int]) -> None:
 
 
 @given(lengths)
-def test_nested_subsets_hold_what_is_longer(lengths: list[int]) -> None:
+def test_nested_subsets_have_the_longer_sentences(lengths: list[int]) -> None:
     for subset in longer_than(lengths):
         limit = int(subset.name.removeprefix(">"))
         assert [lengths[row] > limit for row in range(len(lengths))] == [
@@ -39,5 +39,5 @@ def test_one_unknown_word_in_one_reference_excludes_a_sentence() -> None:
     assert unknown_free([first, second], {"a", "b"}).numbers == [0, 2, 3]
 
 
-def test_a_subset_takes_its_lines() -> None:
+def test_a_subset_selects_its_lines() -> None:
     assert Subset("x", [2, 0]).of(["a", "b", "c"]) == ["c", "a"]

@@ -16,9 +16,7 @@ GRID = grid(PLAIN, [0.3, 1.0, 2.0], [0.0, 0.5])
 
 @given(st.integers(0, 10**6), st.lists(st.integers(UNK, 20), min_size=1, max_size=4), st.sampled_from(GRID))
 @settings(max_examples=40)
-def test_an_n_best_list_ranked_anew_is_in_the_order_of_the_search_itself(
-    seed: int, src: list[int], setting: Search
-) -> None:
+def test_a_re_ranked_n_best_list_has_the_order_of_search(seed: int, src: list[int], setting: Search) -> None:
     [listed] = beam_search(Looking(seed), *batch(src), PLAIN, n_best=4, attention=True)
     candidates = []
     for hypothesis in listed:
@@ -30,7 +28,7 @@ def test_an_n_best_list_ranked_anew_is_in_the_order_of_the_search_itself(
     assert (chosen.ids, chosen.log_probs) == (searched[0].ids, searched[0].log_probs)
 
 
-def test_the_value_of_a_setting_is_the_metric_of_what_it_ranks_first() -> None:
+def test_the_value_of_a_setting_is_the_metric_of_its_first_ranked_candidates() -> None:
     refs = ["a b c d e f", "g h i j k l m"]
     n_best = [
         [Candidate("a b c d", -2.0, 5, -1.0), Candidate("a b c d e f", -2.5, 7, 0.0)],
@@ -43,7 +41,7 @@ def test_the_value_of_a_setting_is_the_metric_of_what_it_ranks_first() -> None:
         assert values == [pytest.approx(score(metric, texts, [refs, refs[::-1]]).value) for texts in chosen]
 
 
-def test_the_grid_has_every_form_once() -> None:
+def test_the_grid_has_every_setting_once() -> None:
     found = [(s.length_penalty, s.alpha, s.coverage_penalty) for s in grid(PLAIN, [0.5, 1.0], [0.0, 0.1])]
     assert len(found) == len(set(found)) == (2 + 2 * 2) * 2
     with pytest.raises(ValueError, match=r"alpha: 11\.0 is not between 0 and 10"):

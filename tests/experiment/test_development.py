@@ -58,7 +58,7 @@ def test_lower_case_output_that_equals_a_reference_except_for_case_has_a_bleu_of
     assert [record["bleu"] for record in records if "bleu" in record] == [pytest.approx(100)]
 
 
-def test_a_reference_of_another_length_is_refused_before_anything_is_trained(data: Path) -> None:
+def test_a_reference_of_another_length_is_refused_before_training(data: Path) -> None:
     (data / "dev.raw.tgt1").write_text("F g h i k\n")
     with pytest.raises(UserError, match=r"dev.raw.tgt1: has 1 lines, but the development set has 2; make the folder"):
         DevelopmentSet.load(data)

@@ -12,7 +12,7 @@ from nmtkit.experiment.schema import build_experiment
 OLD = Path(__file__).parents[1] / "training" / "made_by_0.1" / "run"
 
 
-def test_loading_a_model_draws_no_random_number() -> None:
+def test_loading_a_model_uses_no_random_numbers() -> None:
     before = torch.get_rng_state()
     model, _ = load_model(OLD, torch.device("cpu"))
     assert torch.equal(torch.get_rng_state(), before)
@@ -23,7 +23,7 @@ def test_loading_a_model_draws_no_random_number() -> None:
 @pytest.mark.parametrize(
     "preset", ["rnnsearch", "deep-att", "deep-lau", "bideep", "densenmt-4l-1", "dtmt1", "transformer-base"]
 )
-def test_a_model_to_be_filled_has_the_shapes_of_one_that_is_drawn_and_draws_nothing(preset: str) -> None:
+def test_an_uninitialised_model_has_the_right_shapes_and_uses_no_random_numbers(preset: str) -> None:
     planned = build_experiment(load_preset(preset), preset)
     before = torch.get_rng_state()
     with Unfilled():

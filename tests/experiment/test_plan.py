@@ -25,7 +25,7 @@ def plan(preset: str, **training: Any) -> Experiment:
     return build_experiment(merge(load_preset(preset), {"training": training}), preset)
 
 
-def test_the_full_size_deep_att_on_5000_pairs_is_two_mistakes(tmp_path: Path) -> None:
+def test_full_size_deep_att_on_5000_pairs_gets_two_warnings(tmp_path: Path) -> None:
     few, many = examine_plan(plan("deep-att"), text(tmp_path, 5000))
     assert few == "only 56 updates; fewer than 1,000 are rarely enough"
     assert many.startswith(("219.", "220."))
@@ -35,13 +35,11 @@ def test_the_full_size_deep_att_on_5000_pairs_is_two_mistakes(tmp_path: Path) ->
 
 @pytest.mark.parametrize("preset", ["deep-att", "dtmt4", "densenmt-8l-2", "bideep", "transformer-big"])
 @pytest.mark.parametrize("pairs", [12_000, 29_000, 200_000])
-def test_a_small_form_has_nothing_wrong_with_the_text_that_it_is_made_for(
-    preset: str, pairs: int, tmp_path: Path
-) -> None:
+def test_a_small_version_gets_no_warning_on_a_small_corpus(preset: str, pairs: int, tmp_path: Path) -> None:
     assert examine_plan(plan(f"{preset}-small"), text(tmp_path, pairs)) == []
 
 
-def test_a_full_size_system_has_nothing_wrong_with_the_text_of_its_paper(tmp_path: Path) -> None:
+def test_a_full_size_system_gets_no_warning_on_the_papers_corpus(tmp_path: Path) -> None:
     assert examine_plan(plan("dtmt4"), text(tmp_path, 1_250_000, words=25)) == []
 
 

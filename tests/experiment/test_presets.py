@@ -71,26 +71,26 @@ def test_a_system_differs_from_its_base_only_in_its_own_keys(preset: str) -> Non
     assert {key for key in values if not key.startswith("paper.")} == set(base)
 
 
-def test_what_is_done_to_the_values_of_a_preset_stays_with_who_does_it() -> None:
+def test_changing_the_values_of_a_preset_changes_only_the_callers_copy() -> None:
     load_preset("convs2s-4l")["model"]["stages"][0]["layers"] = 99
     assert load_preset("densenmt-4l-1")["model"]["stages"][0]["layers"] == 4
 
 
 @every_preset
-def test_a_preset_survives_the_way_to_a_model_folder_and_back(preset: str) -> None:
+def test_a_preset_survives_writing_to_a_model_folder(preset: str) -> None:
     experiment = build_experiment(load_preset(preset), preset)
     assert build_experiment(parse_yaml(dump_yaml(to_dict(experiment)), "config.yaml"), "config.yaml") == experiment
 
 
 @most_changed
-def test_what_is_shown_of_a_preset_is_all_of_it(preset: str) -> None:
+def test_a_preset_is_shown_in_full(preset: str) -> None:
     shown = describe_preset(preset)
     assert parse_yaml(shown, "shown") == load_preset(preset)
     assert shown.count("# (base: ") == len(flatten(find_preset(preset).changes))
 
 
 @every_preset
-def test_every_system_has_a_small_form_of_a_size_that_little_text_carries(preset: str) -> None:
+def test_every_system_has_a_small_version_of_a_size_for_small_corpora(preset: str) -> None:
     experiment = build_experiment(load_preset(preset + SMALL), preset)
     model = full_size(preset + SMALL)
     assert 5 < count_parameters(model) / 1e6 < 16
@@ -103,7 +103,7 @@ def test_every_system_has_a_small_form_of_a_size_that_little_text_carries(preset
 
 
 @every_preset
-def test_no_size_of_a_small_form_is_above_that_of_its_system(preset: str) -> None:
+def test_no_size_of_a_small_version_exceeds_that_of_its_system(preset: str) -> None:
     system, small = load_preset(preset)["model"], load_preset(preset + SMALL)["model"]
     sizes = [name for name, value in system.items() if type(value) is int and "dropout" not in name]
     assert [name for name in sizes if small[name] > system[name]] == []
@@ -113,7 +113,7 @@ def test_no_size_of_a_small_form_is_above_that_of_its_system(preset: str) -> Non
 
 
 @most_changed
-def test_a_small_form_is_shown_whole_with_what_differs_and_what_is_new(preset: str) -> None:
+def test_a_small_version_is_shown_in_full_with_changed_and_new_values_marked(preset: str) -> None:
     shown, small = describe_preset(preset + SMALL), find_preset(preset + SMALL)
     assert parse_yaml(shown, "shown") == load_preset(preset + SMALL)
     base, changes = flatten(small.base), flatten(small.changes)
@@ -122,13 +122,13 @@ def test_a_small_form_is_shown_whole_with_what_differs_and_what_is_new(preset: s
 
 
 @every_preset
-def test_what_a_small_form_changes_differs_from_its_base(preset: str) -> None:
+def test_changes_of_a_small_version_differ_from_the_base(preset: str) -> None:
     small = find_preset(preset + SMALL)
     base, changes = flatten(small.base), flatten(small.changes)
     assert [key for key in changes if key in base and changes[key] == base[key]] == []
 
 
-def test_a_small_form_says_whether_it_was_trained() -> None:
+def test_a_small_version_says_whether_it_was_trained() -> None:
     trained, untrained = find_preset("bideep-small").paper, find_preset("bideep-large-small").paper
     assert (trained["task"], trained["score"], trained["parameters"]) == (TRAINED, 38.49, None)
     assert (untrained["task"], untrained["score"]) == (UNTRAINED, None)
@@ -136,7 +136,7 @@ def test_a_small_form_says_whether_it_was_trained() -> None:
     assert sum(find_preset(name + SMALL).paper["score"] is not None for name in preset_names()) == 16
 
 
-def test_a_small_form_keeps_what_its_system_is_about_and_has_a_say_of_its_own() -> None:
+def test_a_small_version_keeps_the_changes_of_its_system_and_may_have_its_own() -> None:
     assert load_preset("deep-att-small")["model"]["encoder_layers"] == 3
     assert load_preset("deep-att-2x2-small")["model"]["encoder_layers"] == 2  # a size in ``small`` is a limit
     assert load_preset("deep-ed-small")["model"]["attention"] is None
@@ -145,7 +145,7 @@ def test_a_small_form_keeps_what_its_system_is_about_and_has_a_say_of_its_own() 
 
 
 @pytest.mark.parametrize(("name", "near"), [("rnnsaerch-small", "rnnsearch-small"), ("rnnsearch-small-small", "rnn")])
-def test_a_small_form_that_is_not_there_is_answered_with_its_neighbours(name: str, near: str) -> None:
+def test_an_unknown_small_version_is_an_error_with_similar_names(name: str, near: str) -> None:
     with pytest.raises(UserError, match=rf"^`model` {name}: no such preset; did you mean {near}"):
         load_preset(name)
 
@@ -160,14 +160,14 @@ def rounding(parameters: float, architecture: str) -> float:
 
 
 @pytest.mark.parametrize("preset", [name for name in preset_names() if find_preset(name).paper["parameters"]])
-def test_a_model_is_as_large_as_its_paper_prints(preset: str) -> None:
+def test_a_model_has_the_printed_size(preset: str) -> None:
     printed = find_preset(preset).paper["parameters"]
     millions = count_parameters(full_size(preset)) / 1e6
     assert millions == pytest.approx(printed, abs=rounding(printed, find_preset(preset).base["architecture"]))
 
 
 @every_preset
-def test_a_system_keeps_as_many_checkpoints_as_its_figure_is_the_mean_of(preset: str) -> None:
+def test_a_system_keeps_the_checkpoints_that_its_paper_averages(preset: str) -> None:
     experiment = build_experiment(load_preset(preset), preset)
     named = re.search(r"mean of the last (\d+) checkpoints", experiment.paper.task)
     if named:
@@ -178,7 +178,7 @@ def test_a_system_keeps_as_many_checkpoints_as_its_figure_is_the_mean_of(preset:
     assert small.training.keep_last == 1
 
 
-def test_what_differs_is_shown_beside_what_the_base_has() -> None:
+def test_changed_values_are_shown_with_those_of_the_base() -> None:
     lines = describe_preset("dtmt2").splitlines()
     assert '  transitions: 2               # (base: 4) T-GRUs in each module, "System Description"' in lines
 
@@ -222,7 +222,7 @@ def test_a_key_that_the_base_does_not_have_is_named_with_its_file_and_system(sys
         ),
     ],
 )
-def test_what_a_file_of_presets_lacks_is_named(line: str, instead: str, message: str) -> None:
+def test_parts_missing_in_a_preset_file_are_named(line: str, instead: str, message: str) -> None:
     text = FILES["rnnsearch.yaml"].replace(f"\n{line}", f"\n{instead}", 1)
     with pytest.raises(UserError) as error:
         dict(read_presets("mine.yaml", text))
@@ -235,7 +235,7 @@ def mistake(name: str = "deep-att", **changes: Any) -> str:
     return str(error.value)
 
 
-def test_a_preset_that_is_not_there_is_answered_with_its_neighbours() -> None:
+def test_an_unknown_preset_is_an_error_with_similar_names() -> None:
     with pytest.raises(UserError) as error:
         load_preset("rnnsaerch")
     near = "rnnsearch, rnnsearch-30, rnnsearch-50-star"
@@ -244,26 +244,26 @@ def test_a_preset_that_is_not_there_is_answered_with_its_neighbours() -> None:
 
 
 @pytest.mark.parametrize(("name", "near"), [("rnn", "rnnsearch"), ("ende", "deep-att-ende")])
-def test_a_part_of_names_is_answered_with_a_few_of_them(name: str, near: str) -> None:
+def test_a_part_of_names_is_an_error_with_some_of_them(name: str, near: str) -> None:
     with pytest.raises(UserError, match=rf"^`model` {name}: no such preset; did you mean .*\b{near}\b") as error:
         load_preset(name)
     assert str(error.value).count(",") <= 2
 
 
 @pytest.mark.parametrize("name", ["../../etc/passwd", "", "x"])
-def test_a_name_like_no_preset_is_answered_with_where_they_are_listed(name: str) -> None:
+def test_a_name_unlike_any_preset_is_an_error_with_the_command_that_lists_them(name: str) -> None:
     with pytest.raises(UserError) as error:
         load_preset(name)
     assert str(error.value) == f"`model` {name}: no such preset; `nmtkit models` lists them"
 
 
-def test_an_architecture_that_is_not_there_is_answered_with_those_that_are() -> None:
+def test_an_unknown_architecture_is_an_error_with_the_known_ones() -> None:
     known = sorted({load_preset(name)["architecture"] for name in preset_names()})
     assert mistake(architecture="deepatt") == f"architecture: 'deepatt' is not one of {', '.join(known)}"
     assert mistake(architecture=["base"]).startswith("architecture: ['base'] is not one of ")
 
 
-def test_a_configuration_without_architecture_asks_for_one() -> None:
+def test_a_configuration_without_architecture_is_an_error() -> None:
     assert mistake(architecture=None) == "run.yaml: architecture: missing; copy it from a preset"
 
 
@@ -275,7 +275,7 @@ def test_mistakes_in_the_model_and_elsewhere_are_reported_together() -> None:
     )
 
 
-def test_a_part_that_the_schema_leaves_open_has_the_schema_that_is_given() -> None:
+def test_a_part_annotated_as_any_has_the_given_schema() -> None:
     values = load_preset("rnnsearch")
     with pytest.raises(UserError, match="model: missing"):
         build(Experiment, {key: value for key, value in values.items() if key != "model"}, "run.yaml", {"model": dict})
@@ -286,7 +286,7 @@ ARCHITECTURES = sorted({(values := load_preset(name))["architecture"]: name for 
 
 @pytest.mark.parametrize("preset", [preset for _, preset in ARCHITECTURES])
 @pytest.mark.parametrize("value", [0, -1])
-def test_a_size_that_no_model_can_have_is_refused_by_name(preset: str, value: int) -> None:
+def test_an_impossible_size_is_refused_by_name(preset: str, value: int) -> None:
     values = load_preset(preset)
     for name in [name for name, size in values["model"].items() if type(size) is int]:
         changed = {**values, "model": {**values["model"], name: value}}

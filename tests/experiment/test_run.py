@@ -11,7 +11,7 @@ from nmtkit.ops.plain import PLAIN
 from tests.training.conftest import make_data, trained
 
 
-def test_it_says_which_kernels_are_used(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_training_logs_which_kernels_are_used(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
         trained(tmp_path / "run", make_data(tmp_path), max_updates=1)
     assert door.report(PLAIN, "cpu") in caplog.messages

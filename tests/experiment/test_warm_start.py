@@ -71,14 +71,14 @@ def weights_at_the_start(data: Path, model: Path) -> tuple[Weights, Weights]:
     return random, built.state_dict()
 
 
-def test_on_the_same_text_every_weight_is_the_models(made: Path) -> None:
+def test_on_the_same_text_all_weights_are_copied(made: Path) -> None:
     _, begun = weights_at_the_start(made / "data", made / "run")
     theirs = load_weights(ModelFolder(made / "run").weights(2))
     assert begun.keys() == theirs.keys()
     assert all(torch.equal(tensor, theirs[name]) for name, tensor in begun.items())
 
 
-def test_words_keep_their_rows_by_spelling_and_new_ones_have_initial_values(made: Path, tmp_path: Path) -> None:
+def test_embeddings_are_matched_by_word_and_new_words_are_initialised(made: Path, tmp_path: Path) -> None:
     data = make_other(tmp_path, "du new ba newer newest")
     random, begun = weights_at_the_start(data, made / "run")
     theirs = load_weights(ModelFolder(made / "run").weights(2))
@@ -90,7 +90,9 @@ def test_words_keep_their_rows_by_spelling_and_new_ones_have_initial_values(made
     assert all(torch.equal(begun[name], theirs[name]) for name in begun if name not in dict(rows(data)))
 
 
-def test_the_run_says_and_keeps_what_it_took(made: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_run_logs_and_records_the_copied_weights(
+    made: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     data = make_other(tmp_path, "du new ba n1 n2 n3 n4 n5")
     with caplog.at_level(logging.INFO):
         start(data, tmp_path / "run", made / "run" / "checkpoints" / "step-2")
@@ -104,7 +106,7 @@ def test_the_run_says_and_keeps_what_it_took(made: Path, tmp_path: Path, caplog:
     assert "origin.json" in json.loads((tmp_path / "run" / "checksums.json").read_text())
 
 
-def test_optimiser_and_progress_begin_anew_and_the_run_can_be_repeated(made: Path, tmp_path: Path) -> None:
+def test_optimiser_and_progress_are_new_and_the_run_is_reproducible(made: Path, tmp_path: Path) -> None:
     for name in ("one", "two"):
         progress = start(made / "data", tmp_path / name, made / "run")
         assert (progress.update, progress.epoch) == (1, 0)
@@ -114,7 +116,7 @@ def test_optimiser_and_progress_begin_anew_and_the_run_can_be_repeated(made: Pat
     assert not torch.equal(one["output.weight"], theirs["output.weight"])
 
 
-def test_it_goes_on_with_the_same_command_or_without_its_start(made: Path, tmp_path: Path) -> None:
+def test_a_warm_started_run_is_resumed_with_or_without_its_start(made: Path, tmp_path: Path) -> None:
     whole, pieces = tmp_path / "whole", tmp_path / "pieces"
     run_experiment(small_experiment(max_updates=4), made / "data", whole, CPU, made / "run")
     for last, model in ((1, made / "run"), (2, made / "run"), (4, None)):
@@ -124,7 +126,7 @@ def test_it_goes_on_with_the_same_command_or_without_its_start(made: Path, tmp_p
     assert ModelFolder(pieces).origin.exists()
 
 
-def test_a_run_that_began_otherwise_refuses_to_begin_again(made: Path, tmp_path: Path) -> None:
+def test_a_run_with_another_start_is_not_resumed(made: Path, tmp_path: Path) -> None:
     trained(tmp_path / "random", made / "data", max_updates=1)
     with pytest.raises(
         UserError, match="random: the run there began with random weights; leave `start` out to resume it"
@@ -137,7 +139,7 @@ def test_a_run_that_began_otherwise_refuses_to_begin_again(made: Path, tmp_path:
         start(made / "data", tmp_path / "warm", tmp_path / "random")
 
 
-def test_a_run_that_was_copied_with_its_model_goes_on_there(made: Path, tmp_path: Path) -> None:
+def test_a_run_copied_together_with_its_start_is_resumed(made: Path, tmp_path: Path) -> None:
     start(made / "data", tmp_path / "here" / "warm", made / "run")
     shutil.copytree(tmp_path / "here", tmp_path / "there")
     shutil.copytree(made / "run", tmp_path / "there" / "run")
@@ -146,7 +148,7 @@ def test_a_run_that_was_copied_with_its_model_goes_on_there(made: Path, tmp_path
     assert ModelFolder(tmp_path / "there" / "warm").updates()[-1] == 2
 
 
-def test_a_run_goes_on_with_its_own_checkpoint_of_the_model_alone(made: Path, tmp_path: Path) -> None:
+def test_a_run_is_resumed_only_with_its_own_checkpoint_of_the_model(made: Path, tmp_path: Path) -> None:
     trained(tmp_path / "model", made / "data", max_updates=2, valid_every=1)
     one, two = (ModelFolder(tmp_path / "model").checkpoint(update) for update in (1, 2))
     start(made / "data", tmp_path / "warm", one)
@@ -164,13 +166,13 @@ def test_another_model_is_refused_setting_by_setting(made: Path, tmp_path: Path)
     assert not (tmp_path / "run" / "config.yaml").exists()
 
 
-def test_dropout_may_be_another(made: Path, tmp_path: Path) -> None:
+def test_dropout_may_differ(made: Path, tmp_path: Path) -> None:
     experiment = small_experiment(max_updates=1)
     wilder = replace(experiment, model=replace(experiment.model, dropout=0.5))
     assert run_experiment(wilder, made / "data", tmp_path / "run", CPU, made / "run").update == 1
 
 
-def test_a_text_without_a_known_word_is_refused(made: Path, tmp_path: Path) -> None:
+def test_a_text_without_a_common_word_is_refused(made: Path, tmp_path: Path) -> None:
     data = make_other(tmp_path, "not one of them")
     with pytest.raises(
         UserError, match=r"run: no word of its vocab\.src is in .*data/vocab\.src; prepare the text like the"
@@ -178,9 +180,7 @@ def test_a_text_without_a_known_word_is_refused(made: Path, tmp_path: Path) -> N
         start(data, tmp_path / "run", made / "run")
 
 
-def test_text_that_is_prepared_otherwise_is_warned_of(
-    made: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_differently_prepared_text_gets_a_warning(made: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     data = make_other(tmp_path, "du new ba")
     settings = (data / "prep.yaml").read_text()
     (data / "prep.yaml").write_text(settings.replace("lowercase: false", "lowercase: true", 1))

@@ -23,7 +23,7 @@ def declared(struct: str) -> list[tuple[str, str, bool]]:
     return members
 
 
-def test_every_kernel_takes_what_the_table_says() -> None:
+def test_every_kernel_has_the_arguments_in_the_table() -> None:
     structs = dict(re.findall(r"GIVEN\((\w+)\) \{(.*?)\};", SOURCE, flags=re.DOTALL))
     of_table = {
         name: [(argument, kind.c, bool(kind.dtypes)) for argument, kind in arguments.items()]
@@ -53,7 +53,7 @@ needs_kernels = pytest.mark.skipif(not library.compiled(), reason="nmtkit was in
 
 
 @needs_kernels
-def test_arguments_that_are_as_the_table_says_are_taken() -> None:
+def test_arguments_of_the_types_in_the_table_are_accepted() -> None:
     for bias, dtype in ((None, torch.float32), (torch.ones(3), torch.bfloat16)):
         arguments = given(bias=bias, result=torch.empty(2, 3, dtype=dtype))
         library.run("dequantise", 2, 1, **arguments)

@@ -141,7 +141,7 @@ def test_the_line_about_a_gpu_compiles_nothing(off: str, used: str, monkeypatch:
     assert door.report(PLAIN, "cuda") == used
 
 
-def test_a_recurrence_goes_through_what_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_recurrence_uses_compiled_cells(monkeypatch: pytest.MonkeyPatch) -> None:
     def looped(x: Tensor, h: Tensor, u_gates: Tensor, u: Tensor) -> Tensor:
         states = []
         for x_gates, x_candidate in zip(x[..., :8], x[..., 8:], strict=True):

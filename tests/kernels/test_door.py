@@ -31,7 +31,7 @@ def test_every_kernel_has_a_plain_function() -> None:
 
 
 @every
-def test_a_right_kernel_is_used_without_a_word(name: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_right_kernel_is_used_silently(name: str, caplog: pytest.LogCaptureFixture) -> None:
     for dtype in KERNELS[name].dtypes:
         assert kernel(name, PLAIN[name], like(name).to(dtype)) is KERNELS[name].function
     assert caplog.text == ""
@@ -57,7 +57,7 @@ def test_a_wrong_kernel_is_not_used_and_one_warning_names_it(
 
 
 @needs_kernels
-def test_a_kernel_that_writes_to_what_it_reads_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kernel_that_changes_its_inputs_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     def zeroes(rows: torch.Tensor, largest: int) -> tuple[torch.Tensor, torch.Tensor]:
         result: tuple[torch.Tensor, torch.Tensor] = right.function(rows, largest)
         rows.zero_()
@@ -82,16 +82,14 @@ def test_a_kernel_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @needs_kernels
 @pytest.mark.parametrize("mode", [torch.inference_mode, torch.no_grad, lambda: torch.autocast("cpu", torch.bfloat16)])
-def test_kernels_are_tried_alike_wherever_the_first_tensor_comes_from(mode: Any) -> None:
+def test_the_trial_works_in_every_autograd_mode(mode: Any) -> None:
     with mode():
         assert "failed" not in door.report(PLAIN, "cpu")
 
 
 @needs_kernels
 @pytest.mark.parametrize("device", ["cpu", "meta"])
-def test_what_no_kernel_takes_is_left_to_plain_operations_without_a_word(
-    device: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_unsupported_tensors_use_plain_operations_silently(device: str, caplog: pytest.LogCaptureFixture) -> None:
     x = torch.empty(1, dtype=torch.float64 if device == "cpu" else torch.float32, device=device)
     assert all(kernel(name, plain, x) is plain for name, plain in PLAIN.items())
     assert caplog.text == ""
@@ -120,14 +118,14 @@ def test_all_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
         ("xyzzy", f"NMTKIT_KERNELS=xyzzy: no kernel is called xyzzy; off, or some of {', '.join(KERNELS)}"),
     ],
 )
-def test_a_name_that_no_kernel_has_is_refused(value: str, complaint: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_kernel_name_is_refused(value: str, complaint: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NMTKIT_KERNELS", value)
     with pytest.raises(UserError) as error:
         kernel("best", PLAIN["best"], torch.empty(1))
     assert str(error.value) == complaint
 
 
-def test_where_nothing_was_compiled_nothing_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_compiled_kernels_plain_functions_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(library, "compiled", lambda: False)
     assert not is_used("best")
 
@@ -140,7 +138,7 @@ def test_where_nothing_was_compiled_nothing_is_used(monkeypatch: pytest.MonkeyPa
         ("arm64", "default", "install nmtkit again where there is a C compiler"),
     ],
 )
-def test_a_compiler_is_advised_where_it_makes_kernels_for_the_processor(
+def test_a_compiler_is_suggested_only_for_supported_processors(
     machine: str, kind: str, remedy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("platform.machine", lambda: machine)

@@ -78,14 +78,14 @@ def test_log_probabilities_are_those_of_pytorch(dtype: torch.dtype, words: int) 
 @needs_kernels
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("wrong", [torch.nan, -torch.nan, torch.inf])
-def test_log_probabilities_of_what_is_no_number_are_none(dtype: torch.dtype, wrong: float) -> None:
+def test_log_probabilities_of_nan_are_nan(dtype: torch.dtype, wrong: float) -> None:
     logits = drawn(3, 100).to(dtype)
     logits[1, 70] = wrong
     assert search.log_softmax(logits).isnan().any(dim=1).tolist() == [False, True, False]
 
 
 @needs_kernels
-def test_a_word_that_cannot_be_has_the_log_probability_minus_infinity() -> None:
+def test_an_impossible_word_has_log_probability_minus_infinity() -> None:
     logits = drawn(3, 100)
     logits[:, :50] = -torch.inf
     torch.testing.assert_close(search.log_softmax(logits), logits.log_softmax(1), rtol=1e-6, atol=1e-5)
@@ -112,7 +112,7 @@ def test_the_best_words_before_their_softmax_are_those_after_it(
 @needs_kernels
 @pytest.mark.parametrize("wrong", [torch.nan, -torch.nan])
 @pytest.mark.parametrize("place", [0, 29 * GROUP, 30 * GROUP + 4])
-def test_a_softmax_that_is_no_number_has_no_best_word(wrong: float, place: int) -> None:
+def test_a_softmax_of_nan_is_nan(wrong: float, place: int) -> None:
     logits = drawn(3, 30 * GROUP + 5)
     logits[1, place] = wrong
     found, _ = search.best_log_softmax(logits, 2, 0)
@@ -129,7 +129,7 @@ def test_weighted_values_are_the_product_of_weights_and_values(depth: int, dtype
 
 
 @needs_kernels
-def test_search_asks_the_kernel_for_the_best_words(both: Callable[..., tuple[Tensor, Tensor]]) -> None:
+def test_search_uses_the_kernel_for_the_best_words(both: Callable[..., tuple[Tensor, Tensor]]) -> None:
     values = drawn(50, 40 * GROUP)
     assert torch.equal(*both(lambda: best(values, 5)[1]))
 
@@ -204,7 +204,7 @@ def test_numbers_are_rounded_to_bfloat16_as_pytorch_does(x: float) -> None:
 
 
 @needs_kernels
-def test_they_are_for_the_numbers_that_they_know() -> None:
+def test_kernels_are_used_only_for_supported_dtypes() -> None:
     def is_used(*like: Tensor) -> bool:
         return kernel("scores", attention.quick_scores, *like) is not attention.quick_scores
 
@@ -214,7 +214,7 @@ def test_they_are_for_the_numbers_that_they_know() -> None:
     assert not is_used(torch.empty(2, 2, device="meta"))
 
 
-def test_a_thread_is_woken_for_enough_work_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_are_used_only_for_enough_work(monkeypatch: pytest.MonkeyPatch) -> None:
     threads = torch.get_num_threads()
     monkeypatch.setattr(library, "GRAIN", 100)
     assert library.parts(1000, 99) == 1
@@ -244,7 +244,7 @@ def test_either_compiler_makes_kernels_for_both_kinds_of_processors(compiler: st
             assert hasattr(compiled, f"nmtkit_{name}_{kind}")
 
 
-def test_without_a_library_everything_is_plain(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_library_plain_functions_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sysconfig.get_config_var", lambda name: ".none")
     library._library.cache_clear()
     assert not library.compiled()

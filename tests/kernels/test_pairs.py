@@ -25,7 +25,7 @@ pytestmark = [
     one_at_a_time([13, 0, 1, 2, 5, 6, 7, 11, 12, 40], [24, 8, 512], [17, 1, 15, 16, 80]),
 )
 @pytest.mark.parametrize("results", [torch.float32, torch.bfloat16])
-def test_a_product_equals_the_plain_form(rows: int, depth: int, width: int, results: torch.dtype) -> None:
+def test_a_product_equals_the_plain_version(rows: int, depth: int, width: int, results: torch.dtype) -> None:
     x, weight, bias = drawn(rows, depth), drawn(depth, width), drawn(width)
     expected = oracle.paired_product(x, weight)
     for given, added in ((None, 0), (bias, bias)):
@@ -45,7 +45,7 @@ def test_the_greatest_sums_do_not_overflow(sign: float, of_a_sum: int) -> None:
     torch.testing.assert_close(pairs.lay_out(weight, None).product(x), x @ weight, rtol=1e-5, atol=0)
 
 
-def test_no_weight_however_drawn_overflows() -> None:
+def test_no_random_weight_overflows() -> None:
     """One that did would be wrong by 2 ** 16 parts of a column's scale, hundreds of times what rounding can come to."""
     for seed in range(20):
         random = torch.Generator().manual_seed(seed)
@@ -72,7 +72,7 @@ def test_rows_may_have_several_dimensions_and_be_bfloat16() -> None:
     assert torch.equal(weight.product(x.transpose(0, 1)), ours.transpose(0, 1))
 
 
-def test_zero_is_exact_and_what_is_no_number_stays_none() -> None:
+def test_zero_is_exact_and_nan_stays_nan() -> None:
     x, weight = drawn(3, 8), drawn(8, 4)
     x[0], x[1, 2] = 0, math.nan
     weight[:, 1] = 0
@@ -89,5 +89,5 @@ def test_a_weight_in_low_precision_is_as_good() -> None:
 
 
 @pytest.mark.parametrize("depth", [7, 9, 12])
-def test_other_depths_stay_with_onednn(depth: int) -> None:
+def test_other_depths_use_onednn(depth: int) -> None:
     assert not pairs.fits(torch.ones(depth, 64))

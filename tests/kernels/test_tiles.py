@@ -53,7 +53,7 @@ def test_rows_may_have_several_dimensions() -> None:
     assert torch.equal(ours.flatten(0, 1), tiled.product(x.flatten(0, 1)))
 
 
-def test_a_weight_is_laid_out_alike_however_it_lies_in_memory() -> None:
+def test_packing_does_not_depend_on_the_memory_layout_of_a_weight() -> None:
     weight = numbers(64, 150)
     laid_out = [
         tiles.lay_out(w, None, torch.bfloat16).tiles
@@ -74,7 +74,7 @@ def test_floats_are_rounded_as_pytorch_rounds_them() -> None:
     assert torch.equal(ours.nan_to_num(), theirs.nan_to_num())
 
 
-def test_rows_may_have_other_numbers_beside_them() -> None:
+def test_rows_may_be_slices_of_a_larger_tensor() -> None:
     x, weight = numbers(40, 96), numbers(32, 32)
     x[:, :32] = x[:, 64:] = torch.nan
     tiled, exact = tiles.lay_out(weight, None, torch.bfloat16), x[:, 32:64].double() @ weight.double()
@@ -94,7 +94,7 @@ def test_products_of_onednn_before_and_after_are_right() -> None:
 
 
 @pytest.mark.parametrize("depth", [31, 33, 48])
-def test_other_depths_stay_with_onednn(depth: int) -> None:
+def test_other_depths_use_onednn(depth: int) -> None:
     weight = torch.ones(depth, 64, dtype=torch.bfloat16)
     assert not tiles.fits(weight)
     assert matrix.repeated(weight) is weight

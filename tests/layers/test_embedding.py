@@ -12,7 +12,7 @@ def test_a_word_is_its_row_of_the_table() -> None:
     assert torch.equal(embedding(ids), embedding.weight[ids])
 
 
-def test_the_start_symbol_is_the_zero_vector_and_learns_nothing() -> None:
+def test_the_start_symbol_is_the_zero_vector_and_has_no_gradient() -> None:
     embedding = WordEmbedding(9, 4, dropout=0.0)
     vectors = embedding(torch.tensor([BOS, 5, BOS]))
     assert not vectors[[0, 2]].any()
@@ -21,7 +21,7 @@ def test_the_start_symbol_is_the_zero_vector_and_learns_nothing() -> None:
     assert embedding.weight.grad.abs().sum(dim=1).nonzero().flatten().tolist() == [5]
 
 
-def test_dropout_acts_in_training_only_and_keeps_the_mean() -> None:
+def test_dropout_is_applied_only_in_training_and_keeps_the_mean() -> None:
     embedding = WordEmbedding(9, 4, dropout=0.25)
     ids = torch.full((1000,), 7)
     row = embedding.weight[7].expand(1000, 4)
@@ -40,7 +40,7 @@ def test_the_output_layer_is_a_product_and_a_bias() -> None:
     torch.testing.assert_close(layer(hidden), hidden @ layer.weight.t() + layer.bias)
 
 
-def test_a_tied_output_layer_is_the_embedding_table_and_a_bias_of_its_own() -> None:
+def test_a_tied_output_layer_has_the_embedding_table_and_its_own_bias() -> None:
     embedding = WordEmbedding(9, 4, dropout=0.0)
     layer, hidden = TiedOutputLayer(embedding), torch.randn(3, 4)
     torch.testing.assert_close(layer(hidden), hidden @ embedding.weight.t() + layer.bias)
@@ -62,7 +62,7 @@ def test_padding_is_a_row_like_any_other_so_masks_must_hide_it() -> None:
     assert WordEmbedding(9, 4, dropout=0.0)(torch.tensor(PAD)).any()
 
 
-def test_a_shared_embedding_is_the_others_and_has_nothing_of_its_own() -> None:
+def test_a_shared_embedding_is_the_other_sides_without_further_parameters() -> None:
     embedding = WordEmbedding(9, 4, dropout=0.0)
     shared, ids = SharedEmbedding(embedding), torch.tensor([BOS, 4, 8])
     assert torch.equal(shared(ids), embedding(ids))

@@ -51,7 +51,7 @@ def test_a_lau_with_g_at_0_and_f_at_1_is_the_gru_that_resets_after_the_product()
     torch.testing.assert_close(cell.step(x, h, *cell.weights()), gru)
 
 
-def test_a_lau_with_g_at_1_hands_its_linear_input_on() -> None:
+def test_a_lau_with_g_at_1_passes_on_its_linear_input() -> None:
     cell, x, h = randomised(LAU(4)), torch.randn(7, 20), torch.randn(7, 4)
     x[:, 8:12] = 1e4
     torch.testing.assert_close(cell.step(x, h, *cell.weights()), x[:, 16:])

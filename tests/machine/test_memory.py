@@ -54,7 +54,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries decide for themselves")
-def test_memory_that_is_kept_is_used_again_and_other_memory_comes_anew() -> None:
+def test_kept_memory_is_reused_without_new_pages() -> None:
     def new_pages(keep: str) -> int:
         command = [sys.executable, "-c", ALLOCATING.format(keep=keep)]
         return int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
@@ -76,7 +76,7 @@ def squares_in_halves(batch: list[int], too_large: Callable[[list[int]], str]) -
             yield rows, squares(rows)
 
 
-def test_a_batch_that_memory_does_not_hold_is_done_in_halves_in_its_order() -> None:
+def test_a_batch_that_does_not_fit_into_memory_is_repeated_in_halves_in_order() -> None:
     for size in (1, 3, 4, 13):
         done = list(squares_in_halves(list(range(size)), str))
         assert [row for rows, _ in done for row in rows] == list(range(size))
@@ -99,7 +99,7 @@ def test_an_attempt_that_fails_for_another_reason_raises() -> None:
 CPU = torch.device("cpu")
 
 
-def test_memory_that_caches_files_is_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_of_the_file_cache_counts_as_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "_MEMINFO", tmp_path / "meminfo")
     (tmp_path / "meminfo").write_text("MemTotal:       24684416 kB\nMemFree:  10 kB\nMemAvailable:    2048 kB\n")
     assert memory.free_memory(CPU) == 2 << 20

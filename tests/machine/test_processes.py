@@ -149,7 +149,7 @@ def test_forked_workers_end_by_a_signal_that_this_process_handles(late: float, m
     check_interrupted(Workers(3, fork=True))
 
 
-def test_an_interrupt_kills_the_workers_at_once() -> None:
+def test_an_interrupt_kills_the_workers_immediately() -> None:
     check_interrupted(Workers(2))
 
 

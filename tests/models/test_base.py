@@ -19,7 +19,7 @@ def names(*wanted: str) -> dict[str, list[str]]:
     return {group: [name for name, _ in found] for group, found in groups(Part(), wanted).items()}
 
 
-def test_without_names_every_parameter_is_other() -> None:
+def test_without_names_every_parameter_is_in_other() -> None:
     assert names() == {"other": ["v", "recurrent.0.weight", "recurrent.0.bias", "key.weight", "key.bias"]}
 
 
@@ -43,12 +43,12 @@ def test_a_part_of_a_word_is_no_name() -> None:
     assert names("rec", "k")["rec"] == names("rec", "k")["k"] == []
 
 
-def test_other_may_be_asked_for_by_name() -> None:
+def test_other_may_be_given_by_name() -> None:
     assert names("other") == names()
 
 
 @pytest.mark.parametrize("beams", [1, 3])
-def test_the_rows_of_a_sentences_hypotheses_lie_together(beams: int) -> None:
+def test_the_hypotheses_of_a_sentence_are_adjacent_rows(beams: int) -> None:
     memory = torch.tensor([[1.0], [2.0]])
     assert rows_of(memory, 2 * beams).flatten().tolist() == [1.0] * beams + [2.0] * beams
 

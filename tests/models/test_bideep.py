@@ -302,7 +302,7 @@ def test_whatever_is_deep_contains_the_shallow_model(parts: dict[str, Any]) -> N
     torch.testing.assert_close(hidden_of(deep), hidden_of(shallow))
 
 
-def test_a_crgru_is_a_cgru_that_looks_where_the_base_looks() -> None:
+def test_a_crgru_is_a_cgru_with_the_attention_of_the_base() -> None:
     """With one source word there is one place to look."""
     config = replace(SHALLOW, decoder_layers=2, high_cell="cgru", high_transitions=3)
     cgru, crgru = model_of(config), model_of(replace(config, high_cell="crgru"))
@@ -346,7 +346,7 @@ def test_a_model_starts_as_nematus_does() -> None:
     assert len(square) == 2 * (3 + 3 * 6) + len(per_high_level[3:]) + 3 * len(per_high_level)
 
 
-def test_dropout_acts_on_what_the_softmax_sees_and_on_embeddings() -> None:
+def test_dropout_is_applied_to_the_readout_and_to_embeddings() -> None:
     model = bideep.build(replace(SHALLOW, dropout=0.5), WORDS, WORDS)
     parts = torch.randn(50, H), torch.randn(50, E), torch.randn(50, 2 * H)
     readout = model.decoder.readout
@@ -374,7 +374,7 @@ def test_dropout_acts_on_what_the_softmax_sees_and_on_embeddings() -> None:
         ({"dropout": 1.0}, "dropout: 1.0 is not in [0, 1)"),
     ],
 )
-def test_an_impossible_configuration_is_explained(changes: dict[str, Any], message: str) -> None:
+def test_an_impossible_configuration_is_an_error(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError) as error:
         build(Config, {**vars(SHALLOW), **changes}, "model")
     assert str(error.value) == f"model: {message}"

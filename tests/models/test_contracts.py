@@ -83,7 +83,7 @@ def test_unroll_is_repeated_step(model: Seq2Seq) -> None:
     assert_same(*results)
 
 
-def test_teacher_forcing_gives_the_probabilities_that_search_sees(model: Seq2Seq) -> None:
+def test_teacher_forcing_gives_the_probabilities_of_search(model: Seq2Seq) -> None:
     tgt = targets()
     forced = model.output(model(*sources(), tgt)).log_softmax(dim=-1)
     memory, state = model.begin(*sources())
@@ -156,7 +156,7 @@ def test_several_hypotheses_of_a_sentence_are_as_many_sentences(model: Seq2Seq) 
     assert_same(seen(model, memory, state, y), seen(model, repeat(memory, beams), state, y))
 
 
-def test_a_step_changes_nothing_that_it_is_given(model: Seq2Seq) -> None:
+def test_a_step_does_not_change_its_arguments(model: Seq2Seq) -> None:
     memory, state, y = after_two_words(model, beams=2)
     before = [leaf.clone() for leaf in tensors_of((memory, state, y))]
     first = model.step(memory, state, y)
@@ -164,7 +164,7 @@ def test_a_step_changes_nothing_that_it_is_given(model: Seq2Seq) -> None:
     torch.testing.assert_close(tensors_of(model.step(memory, state, y)), tensors_of(first), rtol=0, atol=0)
 
 
-def test_two_ways_to_go_on_do_not_disturb_each_other(model: Seq2Seq) -> None:
+def test_two_continuations_of_a_state_are_independent(model: Seq2Seq) -> None:
     memory, state, y = after_two_words(model, beams=2)
     alone = seen(model, memory, state, y)
     _, one, _ = model.step(memory, state, y)
@@ -178,7 +178,7 @@ def test_every_tensor_of_memory_and_state_is_batch_first(model: Seq2Seq) -> None
     assert {len(leaf) for leaf in tensors_of(state)} == {3 * len(LENGTHS)}
 
 
-def test_a_step_gives_probabilities_and_looks_at_real_words_only(model: Seq2Seq) -> None:
+def test_a_step_gives_probabilities_and_does_not_attend_to_padding(model: Seq2Seq) -> None:
     (_, mask) = sources()
     log_probs, _, attention = model.step(*after_two_words(model))
     assert log_probs.dtype == torch.float32
@@ -221,7 +221,7 @@ def test_bfloat16_points_the_gradient_the_same_way(preset: str, sentences: int) 
 
 
 @pytest.mark.parametrize("preset", one_of_each_architecture())
-def test_at_the_width_of_a_small_form_bfloat16_is_as_near_to_float32_as_pytorchs_own_is(
+def test_at_the_width_of_a_small_version_bfloat16_is_as_close_to_float32_as_pytorchs(
     preset: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     experiment = preset_experiment(f"{preset}-small")
@@ -250,7 +250,7 @@ def with_size(experiment: Experiment, name: str, size: int) -> Experiment | None
 
 @pytest.mark.parametrize("size", [1, 5, 7])
 @pytest.mark.parametrize("preset", one_of_each_architecture())
-def test_every_size_is_refused_by_its_name_or_trains_and_searches(preset: str, size: int) -> None:
+def test_every_size_is_refused_by_name_or_works_in_training_and_search(preset: str, size: int) -> None:
     experiment = toy(preset_experiment(preset))
     sizes = [field.name for field in fields(experiment.model) if type(getattr(experiment.model, field.name)) is int]
     for other in filter(None, (with_size(experiment, name, size) for name in sizes)):
@@ -300,7 +300,7 @@ def copies(random: torch.Generator, sentences: int = 64) -> tuple[Tensor, Tensor
 
 
 @pytest.mark.parametrize("preset", one_of_each_architecture())
-def test_copying_is_learnt(preset: str) -> None:
+def test_copying_is_learned(preset: str) -> None:
     torch.manual_seed(0)
     model = simplest(preset_experiment(preset)).build(SRC_WORDS, SRC_WORDS).eval()  # eval: without dropout
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01, fused=True)

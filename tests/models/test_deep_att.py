@@ -189,13 +189,13 @@ def test_the_first_layers_of_the_columns_read_in_opposite_directions() -> None:
 
 
 @pytest.mark.parametrize("layers", [2, 3])
-def test_two_layers_of_a_column_see_both_sides(layers: int) -> None:
+def test_two_layers_of_a_column_read_both_directions(layers: int) -> None:
     model = model_of(replace(SMALL, encoder_layers=layers))
     assert changed_positions(model, 2) == [[0, 1, 2, 3, 4, 5]] * 2
 
 
 @pytest.mark.parametrize("layers", [1, 3])
-def test_no_layer_of_the_uni_directional_encoder_sees_what_follows(layers: int) -> None:
+def test_no_layer_of_the_uni_directional_encoder_reads_later_words(layers: int) -> None:
     model = model_of(replace(SMALL, bidirectional=False, encoder_layers=layers))
     assert changed_positions(model, 2) == [[2, 3, 4, 5]] * 2
 
@@ -251,7 +251,7 @@ def test_fast_forward_carries_the_gradient_down_to_layer_1_of_9() -> None:
     assert none < 0.1
 
 
-def test_between_layers_dropout_acts_on_h_and_never_on_f() -> None:
+def test_between_layers_dropout_is_applied_to_h_and_never_to_f() -> None:
     layer = FeedForward(H, 2 * H, dropout=0.5)
     f, h = torch.randn(1000, 4 * H), torch.randn(1000, H)
     torch.testing.assert_close(layer(f, torch.zeros_like(h)), layer.eval()(f, torch.zeros_like(h)))
@@ -263,7 +263,7 @@ def dropped(trained: Tensor, evaluated: Tensor) -> bool:
     return bool(((trained == 0) | (trained == 2 * evaluated)).all()) and not torch.equal(trained, evaluated)
 
 
-def test_at_the_interface_dropout_acts_on_h_and_never_on_f() -> None:
+def test_at_the_interface_dropout_is_applied_to_h_and_never_to_f() -> None:
     model = model_of(replace(SMALL, encoder_layers=1, dropout=0.5))
     x, mask = torch.randn(5, 7, 2), torch.ones(5, 7, dtype=torch.bool)
     trained, evaluated = model.train().encoder(x, mask), model.eval().encoder(x, mask)
@@ -271,7 +271,7 @@ def test_at_the_interface_dropout_acts_on_h_and_never_on_f() -> None:
     assert torch.equal(trained[..., 2 * H :], evaluated[..., 2 * H :])
 
 
-def test_dropout_acts_on_what_the_softmax_sees_and_never_on_the_state() -> None:
+def test_dropout_is_applied_to_the_readout_and_never_to_the_state() -> None:
     model = model_of(replace(SMALL, decoder_layers=1, dropout=0.5)).eval()
     src = torch.tensor([[4, 5, 6, 2]] * 9)
     memory, state = model.begin(src, torch.ones_like(src, dtype=torch.bool))
@@ -298,7 +298,7 @@ def test_a_word_starts_from_the_zero_vector() -> None:
         ({"fast_forward": "third"}, "fast_forward: expected one of half, full, none; found str 'third'"),
     ],
 )
-def test_an_impossible_configuration_is_explained(changes: dict[str, Any], message: str) -> None:
+def test_an_impossible_configuration_is_an_error(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError) as error:
         build(Config, {**vars(SMALL), **changes}, "model")
     assert str(error.value) == f"model: {message}"

@@ -151,7 +151,7 @@ def test_f_f_adds_a_map_of_its_input_to_every_layer() -> None:
     assert more == 7 * 512**2 + 1024 * 512  # the decoder's first layer reads context and word
 
 
-def test_f_f_is_a_linear_sum_of_input_and_new_state_that_attention_and_softmax_see() -> None:
+def test_f_f_is_a_linear_sum_of_input_and_new_state_read_by_attention_and_softmax() -> None:
     """Section 4.6, "a parametric ResNet": without states, all that is left of the layers is their linear maps."""
     experiment = build_experiment(load_preset("deep-gru-ff"), "deep-gru-ff")
     model = model_of(replace(experiment.model, width=H, embedding=2, attention=5, dropout=0.0))
@@ -237,7 +237,7 @@ def dropped(trained: Tensor, evaluated: Tensor) -> bool:
     return bool(((trained == 0) | (trained == 2 * evaluated)).all()) and not torch.equal(trained, evaluated)
 
 
-def test_dropout_acts_on_what_the_softmax_sees_and_never_on_the_state() -> None:
+def test_dropout_is_applied_to_the_readout_and_never_to_the_state() -> None:
     model = model_of(replace(SMALL, dropout=0.5)).eval()
     src = torch.tensor([[4, 5, 6, 2]] * 9)
     memory, state = model.begin(src, torch.ones_like(src, dtype=torch.bool))
@@ -247,7 +247,7 @@ def test_dropout_acts_on_what_the_softmax_sees_and_never_on_the_state() -> None:
     assert all(map(torch.equal, trained.state, evaluated.state))
 
 
-def test_embedding_dropout_acts_on_the_words_of_both_sides() -> None:
+def test_embedding_dropout_is_applied_to_the_words_of_both_sides() -> None:
     model, ids = model_of(replace(SMALL, embedding_dropout=0.5)), torch.arange(4, WORDS)
     for embedding in (model.embedding["src"], model.embedding["tgt"]):
         assert dropped(embedding.train()(ids), embedding.eval()(ids))
@@ -267,7 +267,7 @@ def test_embedding_dropout_acts_on_the_words_of_both_sides() -> None:
         ),
     ],
 )
-def test_an_impossible_configuration_is_explained(changes: dict[str, Any], message: str) -> None:
+def test_an_impossible_configuration_is_an_error(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError) as error:
         build(Config, {**vars(SMALL), **changes}, "model")
     assert str(error.value) == f"model: {message}"

@@ -117,7 +117,7 @@ WIDTHS: list[tuple[str, list[int], list[int]]] = [
 
 
 @pytest.mark.parametrize(("preset", "encoder", "decoder"), WIDTHS)
-def test_layers_see_the_papers_widths(preset: str, encoder: list[int], decoder: list[int]) -> None:
+def test_layers_have_the_papers_input_widths(preset: str, encoder: list[int], decoder: list[int]) -> None:
     for made, widths in ((1, encoder), (2, decoder)):
         config = config_of(preset)
         layers = plan(config, config.stages, True, made)

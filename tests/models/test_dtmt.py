@@ -179,7 +179,7 @@ def test_an_lgru_without_its_linear_path_is_the_gru() -> None:
     torch.testing.assert_close(lgru.step(lgru.input(x), h, lgru.weight), gru.step(gru.input(x), h, gru.weight))
 
 
-def test_a_tgru_is_a_gru_that_is_blind_to_its_input() -> None:
+def test_a_tgru_is_a_gru_that_ignores_its_input() -> None:
     gru, tgru = dtmt.Cell("gru", E, SMALL), dtmt.TGRU(SMALL)
     randomised(gru)
     tgru.load_state_dict({name: value for name, value in gru.state_dict().items() if name != "input.weight"})
@@ -188,7 +188,7 @@ def test_a_tgru_is_a_gru_that_is_blind_to_its_input() -> None:
     torch.testing.assert_close(tgru.step(h, tgru.weight), gru.step(gru.input(x), h, gru.weight))
 
 
-def test_a_lau_with_an_open_input_gate_hands_on_the_linear_map_of_its_input() -> None:
+def test_a_lau_with_an_open_input_gate_passes_on_the_linear_map_of_its_input() -> None:
     lau = dtmt.Cell("lau", E, SMALL)
     lau.norm.bias.data[2] = 50.0  # g = 1
     x, h = torch.randn(5, E), torch.randn(5, H)
@@ -196,7 +196,7 @@ def test_a_lau_with_an_open_input_gate_hands_on_the_linear_map_of_its_input() ->
     torch.testing.assert_close(lau.step(lau.input(x), h, lau.weight), linear)
 
 
-def test_candidates_are_dropped_in_training_only() -> None:
+def test_candidates_have_dropout_only_in_training() -> None:
     tgru = dtmt.TGRU(replace(SMALL, candidate_dropout=0.5))
     h = torch.randn(2000, H)
     _, z = oracle.gates((h @ tgru.weight)[:, : 2 * H], tgru.norm.gain, tgru.norm.bias)
@@ -209,7 +209,7 @@ def test_candidates_are_dropped_in_training_only() -> None:
     assert abs(is_none.float().mean().item() - 0.5) < 0.03
 
 
-def test_the_first_step_sees_a_zero_vector_and_the_second_position_zero() -> None:
+def test_the_first_step_reads_a_zero_vector_and_the_second_position_zero() -> None:
     decoder = dtmt.TransitionDecoder(SMALL)
     y = torch.zeros(3, E)
     seen = decoder.words(y, torch.tensor([0, 1, 2]))
@@ -269,7 +269,7 @@ def test_everything_but_layer_normalisation_starts_uniform(preset: str) -> None:
         ({"candidate_dropout": 1.0}, "candidate_dropout: 1.0 is not in [0, 1)"),
     ],
 )
-def test_an_impossible_model_is_explained(changes: dict[str, Any], message: str) -> None:
+def test_an_impossible_model_is_an_error(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError) as error:
         build(Config, {**load_preset("dtmt4")["model"], **changes}, "model")
     assert str(error.value) == f"model: {message}"

@@ -116,7 +116,7 @@ def test_a_shortlist_has_the_precision_too(preset: str, precision: Products) -> 
     assert (near.exp() - exact.exp()).abs().max() < 0.1
 
 
-def test_a_model_that_is_searched_in_low_precision_stays_as_it_was() -> None:
+def test_search_in_low_precision_does_not_change_the_model() -> None:
     model = toy_model("rnnsearch")
     before = {name: value.clone() for name, value in model.state_dict().items()}
     first_step(model.for_search("bfloat16"))
@@ -124,7 +124,7 @@ def test_a_model_that_is_searched_in_low_precision_stays_as_it_was() -> None:
     assert all(parameter.requires_grad for parameter in model.parameters())
 
 
-def test_what_is_not_converted_is_shared() -> None:
+def test_unconverted_parameters_are_shared() -> None:
     model: Seq2Seq = toy_model("transformer-base")
     own = {parameter.data_ptr() for parameter in model.parameters()}
     searched = model.for_search("float32")

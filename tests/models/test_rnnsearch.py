@@ -64,7 +64,7 @@ def test_the_model_is_the_papers_equations(src: list[int]) -> None:
     np.testing.assert_allclose(hidden[0], paper_hidden(model, SMALL, src, tgt), rtol=0, atol=2e-6)
 
 
-def test_the_preset_starts_as_appendix_b_says() -> None:
+def test_the_preset_is_initialised_as_in_appendix_b() -> None:
     experiment = build_experiment(load_preset("rnnsearch"), "rnnsearch")
     model = rnnsearch.build(Config(embedding=40, hidden=60, attention=50, maxout=30, dropout=0.0), 100, 100)
     torch.manual_seed(0)
@@ -80,6 +80,6 @@ def test_the_preset_starts_as_appendix_b_says() -> None:
             assert parameter.std().item() == pytest.approx(std, rel=0.1), name
 
 
-def test_an_impossible_dropout_is_explained() -> None:
+def test_an_impossible_dropout_is_an_error() -> None:
     with pytest.raises(UserError, match=r"model: dropout: 1.5 is not in \[0, 1\)"):
         build(Config, {**vars(SMALL), "dropout": 1.5}, "model")

@@ -153,7 +153,7 @@ def test_one_table_serves_source_target_and_softmax() -> None:
     assert not torch.equal(separate.embedding["src"](ids), separate.embedding["tgt"](ids))
 
 
-def test_untied_every_side_and_the_softmax_have_a_table_of_their_own() -> None:
+def test_without_tying_both_sides_and_the_softmax_have_separate_tables() -> None:
     model = model_of(replace(SMALL, tied="none"))
     tables = [name for name, _ in model.named_parameters() if not name.startswith(("encoder", "decoder"))]
     assert tables == ["embedding.src.weight", "embedding.tgt.weight", "output.weight", "output.bias"]
@@ -183,13 +183,13 @@ def test_the_rate_is_equation_3(preset: str, width: int) -> None:
     ({"heads": 7}, "heads: a width of 512 cannot be divided by 7"),
     ({"dropout": 1}, "dropout: 1.0 is not in [0, 1)"),
 ])  # fmt: skip
-def test_an_impossible_model_is_explained(change: dict[str, Any], message: str) -> None:
+def test_an_impossible_model_is_an_error(change: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError) as error:
         build(Config, {**load_preset("transformer-base")["model"], **change}, "model")
     assert str(error.value) == f"model: {message}"
 
 
-def test_one_table_for_two_vocabularies_is_the_users_mistake(tmp_path: Path) -> None:
+def test_one_table_for_two_vocabularies_is_a_user_error(tmp_path: Path) -> None:
     raw = Files(tmp_path / "raw.xx", tmp_path / "raw.yy")
     raw.src.write_text("a b c\nb c\n")
     raw.tgt.write_text("d e\ne\n")

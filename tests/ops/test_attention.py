@@ -23,7 +23,7 @@ def inputs(sentences: int, length: int, width: int, values: int, beams: int = 1)
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=["float32", "bfloat16"])
 @pytest.mark.parametrize("used", [(0,), (1,), (0, 1)], ids=["context", "weights", "both"])
 @pytest.mark.parametrize("sizes", SIZES)
-def test_outputs_and_all_gradients_equal_the_plain_form(
+def test_outputs_and_all_gradients_equal_the_plain_version(
     dtype: torch.dtype, used: tuple[int, ...], sizes: tuple[int, ...]
 ) -> None:
     plain, mask = inputs(*sizes)
@@ -52,7 +52,7 @@ def test_several_queries_per_sentence_equal_the_sentence_repeated(
         torch.testing.assert_close(together, attention.additive(query, apart[0], apart[1], v, apart[2]))
 
 
-def test_nothing_looks_at_padding_and_the_weights_sum_to_one() -> None:
+def test_padding_has_weight_0_and_the_weights_sum_to_one() -> None:
     tensors, mask = inputs(3, 5, 4, 2)
     _, weights = attention.additive(*tensors, mask)
     assert (weights[~mask] == 0).all()
@@ -60,7 +60,7 @@ def test_nothing_looks_at_padding_and_the_weights_sum_to_one() -> None:
 
 
 @pytest.mark.parametrize("gradient", [False, True], ids=["search", "training"])
-def test_what_stands_at_padding_changes_nothing(gradient: bool) -> None:
+def test_values_at_padding_change_nothing(gradient: bool) -> None:
     (query, keys, values, v), mask = inputs(3, 5, 4, 2)
     padding = ~mask.unsqueeze(-1)
     with torch.set_grad_enabled(gradient):
@@ -69,7 +69,7 @@ def test_what_stands_at_padding_changes_nothing(gradient: bool) -> None:
     torch.testing.assert_close(garbage, expected, rtol=0, atol=0)
 
 
-def test_the_plain_form_is_the_alignment_model_of_bahdanau_et_al() -> None:
+def test_the_plain_version_is_the_alignment_model_of_bahdanau_et_al() -> None:
     (query, keys, values, v), mask = inputs(3, 5, 4, 2)
     context, weights = oracle.additive_attention(query, keys, values, v, mask)
     for b in range(3):

@@ -23,7 +23,7 @@ def test_they_are_those_of_topk(columns: int, k: int) -> None:
 @pytest.mark.parametrize("k", [1, 5])
 @pytest.mark.parametrize("first", [0, 2])
 @pytest.mark.parametrize("different", [1, 3, 30, 1000])
-def test_of_equal_values_the_last_comes_first(columns: int, k: int, first: int, different: int) -> None:
+def test_ties_go_to_the_last_column(columns: int, k: int, first: int, different: int) -> None:
     values = 2.0 - torch.randint(different, (50, columns), generator=torch.Generator().manual_seed(1))
     found, places = best(values, k, first)
     order = values[:, first:].flip(1).sort(dim=1, descending=True, stable=True)
@@ -33,7 +33,7 @@ def test_of_equal_values_the_last_comes_first(columns: int, k: int, first: int, 
 
 @pytest.mark.parametrize("wrong", [torch.nan, -torch.nan])
 @pytest.mark.parametrize("place", [0, 29 * GROUP, 30 * GROUP + 4])
-def test_what_is_no_number_comes_first_whatever_its_sign(wrong: float, place: int) -> None:
+def test_nan_of_either_sign_comes_first(wrong: float, place: int) -> None:
     values = torch.zeros(3, 30 * GROUP + 5)
     values[0], values[1, place] = torch.inf, wrong
     found, columns = best(values, 2)

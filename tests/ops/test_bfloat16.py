@@ -21,7 +21,7 @@ def test_a_product_is_that_of_the_rounded_factors_rounded(sizes: tuple[int, int,
         assert torch.equal(found, found.bfloat16().float())
 
 
-def test_results_are_handed_on_as_they_are_where_that_is_asked() -> None:
+def test_results_stay_in_bfloat16_if_requested() -> None:
     x, weight = factors(LARGEST + 3, 100, 257)
     for matrix in (pack(weight, None), Low(weight.t().bfloat16(), None)):
         found = product(x, matrix._replace(results=torch.bfloat16))
@@ -48,7 +48,7 @@ def test_a_packed_weight_multiplies_rows_of_any_shape_and_is_a_copy() -> None:
     assert product(x[:0], matrix).shape == (0, 4)
 
 
-def test_a_processor_with_bfloat16_has_a_layout_of_its_own() -> None:
+def test_a_processor_with_bfloat16_has_its_own_layout() -> None:
     supported = torch.ops.mkldnn._is_mkldnn_bf16_supported()
     assert isinstance(pack(torch.ones(2, 2), None), LaidOut if supported else Low)
 

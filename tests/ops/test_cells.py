@@ -137,7 +137,7 @@ def test_in_float64_a_step_is_the_equation_to_the_last_digits(cell: Cell) -> Non
 
 @every_cell
 @pytest.mark.parametrize("apart", [1, 2])
-def test_arguments_may_lie_in_memory_in_any_way(cell: Cell, apart: int) -> None:
+def test_arguments_may_have_any_memory_layout(cell: Cell, apart: int) -> None:
     given = [None if x is None else x.float() for x in arguments(cell, 4, 6)]
     others = []
     for x in given:  # each beside other numbers, with a gap between neighbours or without
@@ -162,7 +162,7 @@ def test_a_frozen_argument_does_not_change_the_other_gradients(cell: Cell) -> No
 
 
 @every_cell
-def test_what_is_no_number_stays_in_its_row(cell: Cell) -> None:
+def test_nan_stays_in_its_row(cell: Cell) -> None:
     given = [None if x is None else x.float() for x in arguments(cell, 3, 40)]
     for x in given[1:3]:  # the product and the state
         assert x is not None
@@ -174,7 +174,7 @@ def test_what_is_no_number_stays_in_its_row(cell: Cell) -> None:
 
 
 @pytest.mark.parametrize("far", [-1e30, 1e30, -torch.inf, torch.inf])
-def test_a_gru_far_beyond_the_range_of_its_gates_goes_on(far: float) -> None:
+def test_a_gru_with_saturated_gates_stays_finite(far: float) -> None:
     h, x = drawn(4, 8), torch.full((4, 16), far)
     reset, z = results(CELLS["gates of a GRU"].step, [x, torch.zeros(4, 16), h])
     torch.testing.assert_close((reset, z), (h * (far > 0), torch.full((4, 8), float(far > 0))), rtol=0, atol=1e-37)

@@ -49,7 +49,7 @@ def largest_tensor() -> Iterator[list[int]]:
     ("rows", "rows_per_chunk"),
     [(ROWS, 1), (ROWS, 4), (ROWS, ROWS), (ROWS, 100), (300, FEW + 1), (700, 600)],
 )
-def test_loss_and_all_gradients_equal_the_plain_form(
+def test_loss_and_all_gradients_equal_the_plain_version(
     dtype: torch.dtype, smoothing: float, rows: int, rows_per_chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cross_entropy, "chunk_rows", lambda _: rows_per_chunk)
@@ -93,7 +93,7 @@ def test_no_tensor_has_a_score_for_every_row_and_word(
     assert max(sizes) == 8 * words
 
 
-def test_the_plain_form_would_be_caught_making_that_tensor() -> None:
+def test_the_plain_version_would_fail_that_test() -> None:
     tensors, target = inputs()
     with largest_tensor() as sizes:
         oracle.cross_entropy(*tensors, target)
@@ -110,7 +110,7 @@ def test_no_rows_have_no_loss_and_no_gradient() -> None:
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
-def test_the_plain_form_is_the_cross_entropy_with_the_smoothed_target(smoothing: float) -> None:
+def test_the_plain_version_is_the_cross_entropy_with_the_smoothed_target(smoothing: float) -> None:
     tensors, target = inputs()
     h, w, b = (x.numpy() for x in tensors)
     loss, nll = oracle.cross_entropy(*tensors, target, smoothing)
@@ -131,7 +131,7 @@ def test_the_plain_gradient_is_the_slope(smoothing: float) -> None:
 
 
 @pytest.mark.parametrize("rows_per_chunk", [1, 4, 100])
-def test_score_gives_every_row_its_log_probability_and_whether_it_won(
+def test_score_gives_every_row_its_log_probability_and_whether_it_is_the_maximum(
     rows_per_chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cross_entropy, "chunk_rows", lambda _: rows_per_chunk)
@@ -146,7 +146,7 @@ def test_score_gives_every_row_its_log_probability_and_whether_it_won(
 
 
 @pytest.mark.parametrize("wrong", [torch.nan, torch.inf])
-def test_the_loss_of_what_is_no_number_is_none(wrong: float) -> None:
+def test_the_loss_of_nan_is_nan(wrong: float) -> None:
     hidden, weight, bias = torch.ones(3, 4), torch.ones(100, 4), torch.zeros(100)
     bias[70] = wrong
     assert cross_entropy.linear_cross_entropy(hidden, weight, bias, torch.arange(3))[0].isnan()

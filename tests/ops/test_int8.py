@@ -21,7 +21,7 @@ SIZES = [(1, 1, 1), (1, 2, 3), (3, 5, 4), (7, 64, 33), (33, 100, 257)]  # N, D, 
 
 
 @pytest.mark.parametrize("sizes", SIZES)
-def test_a_product_equals_the_plain_form_and_is_near_the_exact_one(sizes: tuple[int, int, int]) -> None:
+def test_a_product_equals_the_plain_version_and_is_close_to_the_exact_one(sizes: tuple[int, int, int]) -> None:
     x, weight = factors(*sizes)
     found = product(x, int8._pack(weight, None, int8.largest()))
     torch.testing.assert_close(found, oracle.int8_product(x, weight, int8.largest()), rtol=1e-4, atol=1e-4)
@@ -44,7 +44,7 @@ def test_a_row_does_not_depend_on_the_others() -> None:
         assert torch.equal(product(row[None], pack(weight, None))[0], found)
 
 
-def test_the_range_is_the_widest_that_this_processor_adds_up_exactly() -> None:
+def test_the_range_is_the_widest_that_this_processor_sums_exactly() -> None:
     ones = torch.ones(64, 64)
     exact = [torch.allclose(int8._pack(ones, None, n).product(ones), 64 * ones) for n in (int8.NARROW, int8.WIDE)]
     assert exact == [True, int8.largest() == int8.WIDE]
@@ -64,7 +64,7 @@ def test_the_largest_numbers_do_not_overflow(sign: float) -> None:
     torch.testing.assert_close(product(x, pack(weight, None)), torch.full((4, 8), sign * 3 * 1024))
 
 
-def test_zero_is_exact_and_what_is_no_number_stays_none() -> None:
+def test_zero_is_exact_and_nan_stays_nan() -> None:
     x, weight = factors(3, 5, 4)
     x[0], x[1, 2] = 0, math.nan
     weight[:, 1] = 0
@@ -76,7 +76,7 @@ def test_zero_is_exact_and_what_is_no_number_stays_none() -> None:
 
 
 @pytest.mark.skipif(not library.has("pairs_multiply"), reason="there is no kernel for this processor")
-def test_a_kernel_multiplies_where_a_processor_adds_in_16_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kernel_multiplies_on_processors_that_add_in_16_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     for largest in (int8.NARROW, int8.WIDE):
         monkeypatch.setattr(int8, "largest", lambda largest=largest: largest)
         kinds = [type(pack(torch.ones(depth, 4), None)) for depth in (8, 9)]
@@ -91,7 +91,7 @@ def test_a_packed_weight_multiplies_rows_of_any_shape() -> None:
     assert torch.equal(product(x[0], packed), together[0])
 
 
-def test_what_is_packed_is_the_weight_as_it_was_in_any_dtype_and_orientation() -> None:
+def test_packing_works_for_any_dtype_and_orientation_and_makes_a_copy() -> None:
     x, weight = factors(6, 5, 4)
     low = weight.bfloat16()
     expected = product(x, pack(low.float(), None))
@@ -109,7 +109,7 @@ def test_another_device_is_refused() -> None:
 
 
 @pytest.mark.parametrize("error", [AttributeError, RuntimeError, NotImplementedError])
-def test_a_processor_that_cannot_is_refused(error: type[Exception], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unsupported_processor_is_refused(error: type[Exception], monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(weight: Tensor, bias: Tensor | None) -> None:
         raise error
 

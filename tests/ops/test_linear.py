@@ -57,7 +57,7 @@ def test_without_autocast_it_is_the_product_in_float32() -> None:
 
 
 @pytest.mark.parametrize("rows", ROWS)
-def test_rows_of_zeros_follow_and_take_no_part(rows: int) -> None:
+def test_padding_rows_do_not_affect_the_results(rows: int) -> None:
     x, weight, _ = tensors(rows)
     padded = with_zeros(x.detach(), torch.bfloat16)
     assert torch.equal(padded[:rows], x.detach().bfloat16())

@@ -65,7 +65,7 @@ def test_results_and_all_gradients_equal_the_plain_loop(steps: int, sentences: i
         assert_near(ours, theirs, TOLERANCE[dtype])
 
 
-def test_a_query_of_more_precision_than_the_keys_is_welcome() -> None:
+def test_a_query_may_have_more_precision_than_the_keys() -> None:
     (query, _, _, *shared), mask = inputs()
     expected, _ = attention.additive(query, *shared, mask)
     with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -77,7 +77,7 @@ def test_a_query_of_more_precision_than_the_keys_is_welcome() -> None:
 
 
 @pytest.mark.parametrize("step", range(STEPS))
-def test_steps_that_nothing_uses_take_no_part_in_the_gradient(step: int) -> None:
+def test_unused_steps_do_not_contribute_to_the_gradient(step: int) -> None:
     tensors, mask = inputs()
     ours = gradients(shared_states(STEPS, tensors, mask)[step], tensors)
     theirs = gradients(plain_states(STEPS, tensors, mask)[step], tensors)
@@ -95,7 +95,7 @@ def test_a_frozen_input_does_not_change_the_other_gradients(frozen: int) -> None
         assert_near(mine, other, 2e-6)
 
 
-def test_one_gradient_may_be_asked_for_alone() -> None:
+def test_a_single_gradient_can_be_computed() -> None:
     tensors, mask = inputs()
     for i in range(len(NAMES)):
         (ours,) = gradients(shared_states(STEPS, tensors, mask), [tensors[i]])
@@ -121,7 +121,7 @@ def test_a_loop_is_freed_with_its_graph() -> None:
     assert [tensor() for tensor in watched] == [None] * (len(NAMES) - 1)
 
 
-def test_what_is_shared_but_not_used_has_no_gradient() -> None:
+def test_an_unused_shared_tensor_has_no_gradient() -> None:
     (state, query, *_), _ = inputs()
     spare = torch.ones(2, requires_grad=True)
     first, (shared, _) = share(state, query, spare)

@@ -25,7 +25,7 @@ class Doubled:
         return 2 * (rows @ self.matrix)
 
 
-def test_a_tensor_is_multiplied_by_pytorch_and_anything_else_by_itself() -> None:
+def test_a_tensor_is_multiplied_by_pytorch_and_other_matrices_by_their_method() -> None:
     rows, matrix = torch.randn(2, 3, 5), torch.randn(5, 4)
     assert torch.equal(product(rows, matrix), rows @ matrix)
     assert torch.equal(product(rows, Doubled(matrix)), 2 * (rows @ matrix))
@@ -47,7 +47,7 @@ def next_state(cell: PeepholeLSTM | GRU | LAU, x: Tensor, h: Tensor, weights: li
 
 @pytest.mark.parametrize(("kind", "terms"), [(PeepholeLSTM, 4), (GRU, 3), (LAU, 5)])
 @torch.no_grad()
-def test_every_cell_takes_its_step_with_weights_of_any_kind(kind: type[PeepholeLSTM | GRU | LAU], terms: int) -> None:
+def test_every_cell_works_with_every_kind_of_matrix(kind: type[PeepholeLSTM | GRU | LAU], terms: int) -> None:
     torch.manual_seed(0)
     cell, x, h = kind(16), torch.randn(6, terms * 16), torch.randn(6, 16)
     exact = next_state(cell, x, h, [*cell.weights()])
@@ -76,7 +76,7 @@ def test_a_sequence_with_converted_weights_is_the_loop_over_the_steps(
     torch.testing.assert_close(cell(x, first, mask, reverse), exact)
 
 
-def test_a_weight_is_converted_unless_it_is_small_or_float32_is_asked_for() -> None:
+def test_a_weight_is_converted_unless_it_is_small_or_float32_is_requested() -> None:
     large, small = torch.randn(128, SMALL // 128), torch.randn(127, SMALL // 128)
     assert convert(large, None, "float32") is large
     kinds: dict[Products, tuple[type, ...]] = {

@@ -5,7 +5,7 @@ from nmtkit.ops.padding import pad
 from nmtkit.symbols import EOS, PAD
 
 
-def test_a_sentence_is_closed_by_its_end_mark_and_then_padded() -> None:
+def test_a_sentence_is_followed_by_eos_and_padding() -> None:
     ids = pad([np.array([7, 8, 9]), np.array([5]), np.array([], dtype=np.int64)])
     assert ids.tolist() == [[7, 8, 9, EOS], [5, EOS, PAD, PAD], [EOS, PAD, PAD, PAD]]
     assert ids.dtype == torch.int64

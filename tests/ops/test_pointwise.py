@@ -45,7 +45,7 @@ def test_dropout_multiplies_by_a_mask_and_so_does_its_gradient() -> None:
 
 
 @pytest.mark.parametrize(("p", "training"), [(0.4, False), (0.0, True)])
-def test_without_dropout_nothing_is_drawn_and_nothing_copied(p: float, training: bool) -> None:
+def test_without_dropout_nothing_is_sampled_or_copied(p: float, training: bool) -> None:
     x, before = torch.randn(3), torch.get_rng_state()
     assert dropout(x, p, training) is x
     assert torch.equal(torch.get_rng_state(), before)

@@ -9,7 +9,7 @@ from nmtkit.ops.positions import sinusoid
 
 
 @pytest.mark.parametrize("position", [0, 1, 7, 3000])
-def test_pair_i_turns_at_10000_to_the_minus_i_over_the_last_or_their_number(position: int) -> None:
+def test_the_frequency_of_pair_i_is_10000_to_the_minus_i_over_the_last_index_or_their_number(position: int) -> None:
     for last, formula in ((3, False), (4, True)):
         vector = sinusoid(torch.tensor([position]), 8, formula=formula)[0].tolist()
         rates = [10000 ** -(i / last) for i in range(4)]

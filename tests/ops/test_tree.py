@@ -47,7 +47,7 @@ def test_named_tuples_keep_their_type(tree: tuple[Layer, Tensor, None]) -> None:
     assert type(select(tree, torch.tensor([1]))[0]) is Layer
 
 
-def test_the_tree_given_is_left_alone(tree: tuple[Layer, Tensor, None]) -> None:
+def test_the_given_tree_is_not_changed(tree: tuple[Layer, Tensor, None]) -> None:
     chosen = select(tree, torch.arange(3))
     chosen[1].zero_()
     assert tree[1].tolist() == [0, 1, 2]

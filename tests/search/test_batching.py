@@ -45,7 +45,7 @@ sentences = st.lists(st.lists(st.integers(3, 29), max_size=30), max_size=30)
 
 @given(sentences, st.integers(1, 400))
 @settings(max_examples=30, deadline=None)
-def test_every_sentence_is_answered_in_its_place(srcs: list[list[int]], max_tokens: int) -> None:
+def test_every_sentence_has_its_translation_in_order(srcs: list[list[int]], max_tokens: int) -> None:
     found = translate_ids(Echo(), srcs, Search(beam_size=2, max_tokens=max_tokens), device=CPU)
     assert ids(found) == srcs
 
@@ -79,7 +79,7 @@ def test_the_budget_counts_tokens_times_beam() -> None:
     assert scorer.shapes[3:] == 5 * [(10, 4)]
 
 
-def test_the_model_sees_an_end_mark_and_the_longest_sentences_first() -> None:
+def test_the_model_gets_eos_and_the_longest_sentences_first() -> None:
     seen = []
 
     class Spy(Echo):
@@ -103,7 +103,7 @@ def test_a_sentence_that_does_not_fit_into_memory_is_an_error() -> None:
         translate_ids(Echo(most=0), [[5] * 7], CONFIG, device=CPU)
 
 
-def test_other_errors_of_a_model_are_not_taken_for_a_lack_of_memory() -> None:
+def test_other_errors_of_a_model_are_not_mistaken_for_out_of_memory() -> None:
     class Wrong(Echo):
         def begin(self, src: Tensor, src_mask: Tensor) -> tuple[Tree, Tree]:
             raise RuntimeError("shapes cannot be multiplied")

@@ -154,7 +154,7 @@ def test_a_narrow_beam_finds_what_the_textbook_loop_finds(seed: int, config: Sea
 
 @given(seed=st.integers(0, 10**6), config=configs, src=sources)
 @settings(max_examples=60, deadline=None)
-def test_a_beam_that_stays_full_is_fairseqs(seed: int, config: Search, src: list[int]) -> None:
+def test_a_beam_without_narrowing_is_fairseqs(seed: int, config: Search, src: list[int]) -> None:
     config = dataclasses.replace(config, narrowing=False, stop="all")
     expected = fairseq(Table(seed), src, config)
     [found] = search(Table(seed), config, src, n_best=config.beam_size)
@@ -187,7 +187,7 @@ def test_a_beam_of_one_is_the_argmax_loop(seed: int, src: list[int]) -> None:
 
 @given(seed=st.integers(0, 10**6), config=configs, srcs=st.lists(sources, min_size=1, max_size=4))
 @settings(max_examples=50, deadline=None)
-def test_log_prob_is_the_models_and_attention_follows_the_back_pointers(
+def test_log_prob_is_that_of_the_model_and_attention_follows_the_back_pointers(
     seed: int, config: Search, srcs: list[list[int]]
 ) -> None:
     table = Table(seed)
@@ -204,9 +204,7 @@ def test_log_prob_is_the_models_and_attention_follows_the_back_pointers(
 
 @given(seed=st.integers(0, 10**6), config=configs, srcs=st.lists(sources, min_size=1, max_size=4))
 @settings(max_examples=50, deadline=None)
-def test_scoring_what_was_found_gives_the_scores_it_was_found_with(
-    seed: int, config: Search, srcs: list[list[int]]
-) -> None:
+def test_forced_decoding_of_hypotheses_gives_their_scores(seed: int, config: Search, srcs: list[list[int]]) -> None:
     for src, found in zip(srcs, search(Table(seed), config, *srcs, n_best=config.beam_size), strict=True):
         forced = [[*h.ids, EOS] for h in found]
         greedy = dataclasses.replace(config, beam_size=1)
@@ -230,7 +228,7 @@ def test_after_a_prefix_the_best_continuation_is_found(seed: int, length: int) -
     assert [h.ids for h in found] == [h.ids for h in expected]
 
 
-def test_a_prefix_is_of_its_own_sentence() -> None:
+def test_a_prefix_applies_to_its_own_sentence() -> None:
     srcs, prefixes = [[4, 5], [6], [7, 8, 9]], [[5], [], [4, 4]]
     together = beam_search(Table(1), *batch(*srcs), CONFIG, forced=prefixes)
     for src, prefix, found in zip(srcs, prefixes, together, strict=True):
@@ -253,7 +251,7 @@ class Looking(Table):
 
 @given(seed=st.integers(0, 10**6), srcs=st.lists(sources, min_size=1, max_size=3))
 @settings(max_examples=30, deadline=None)
-def test_the_coverage_penalty_is_for_source_words_that_were_read_too_little(seed: int, srcs: list[list[int]]) -> None:
+def test_the_coverage_penalty_is_for_source_words_with_too_little_attention(seed: int, srcs: list[list[int]]) -> None:
     plain = dataclasses.replace(CONFIG, beam_size=100, max_len_a=0)
     covering = dataclasses.replace(plain, coverage_penalty=0.7)
     table = Looking(seed)
@@ -301,7 +299,7 @@ class Constant(Table):
 
 @given(seed=st.integers(0, 10**6), config=configs, src=sources)
 @settings(max_examples=60, deadline=None)
-def test_a_rule_that_stops_sooner_finds_no_better_and_what_the_whole_search_finds_too(
+def test_a_rule_that_stops_earlier_finds_nothing_better_than_the_full_search(
     seed: int, config: Search, src: list[int]
 ) -> None:
     best, steps = list[Hypothesis](), list[int]()
@@ -321,7 +319,7 @@ def test_a_rule_that_stops_sooner_finds_no_better_and_what_the_whole_search_find
 @pytest.mark.parametrize(
     ("ending", "found"), [(0.75, {"all": 20, "bound": 20, "first": 0}), (0.8, {"all": 20, "bound": 0, "first": 0})]
 )
-def test_rules_reckon_with_a_different_length(ending: float, found: dict[Stop, int]) -> None:
+def test_stopping_rules_assume_different_lengths(ending: float, found: dict[Stop, int]) -> None:
     """Nothing at all, or twenty words that follow the first for certain, which have the better mean."""
 
     class Certain(Table):
@@ -339,14 +337,14 @@ def test_rules_reckon_with_a_different_length(ending: float, found: dict[Stop, i
         assert len(hypothesis.ids) == words
 
 
-def test_at_the_longest_length_the_end_is_forced_and_paid_for() -> None:
+def test_at_the_maximum_length_eos_is_forced_and_scored() -> None:
     config = Search(beam_size=1, length_penalty="none", max_len_a=2.0, max_len_b=1)
     [[found]] = search(Constant(0, 0, 0.1, 0.2, 0.7), config, [9, 9])
     assert found.ids == [4] * 5
     assert math.isclose(found.log_prob, 5 * math.log(0.7) + math.log(0.1), rel_tol=1e-5)
 
 
-def test_a_model_that_never_ends_is_closed_all_the_same() -> None:
+def test_translations_end_even_if_the_model_never_ends_them() -> None:
     [[found]] = search(Constant(0, 0, 0, 0.3, 0.7), dataclasses.replace(CONFIG, max_len_b=3), [9])
     assert found.ids == [4, 4, 4]
     assert found.log_prob < -9999
@@ -375,12 +373,12 @@ def test_a_finished_hypothesis_keeps_its_slot() -> None:
 
 @pytest.mark.parametrize(("penalty", "score"), [("none", -3.0), ("avg", -0.5), ("gnmt", -3.0 / (11 / 6) ** 0.6),
                                                  ("power", -3.0 / 6**0.6)])  # fmt: skip
-def test_length_penalties_count_the_end_mark(penalty: Penalty, score: float) -> None:
+def test_length_penalties_count_eos(penalty: Penalty, score: float) -> None:
     config = Search(length_penalty=penalty, alpha=0.6)
     assert math.isclose(config.score(-3.0, 6), score)
 
 
-def test_the_power_of_the_length_has_no_penalty_and_the_mean_as_its_ends() -> None:
+def test_the_power_of_the_length_ranges_from_no_penalty_to_the_mean() -> None:
     for log_prob, length in ((-3.0, 6), (-0.5, 1), (-70.0, 41)):
         power, none, mean = (Search(length_penalty=p, alpha=a).score(log_prob, length)
                              for p, a in (("power", 0.0), ("none", 0.6), ("avg", 0.6)))  # fmt: skip
@@ -414,7 +412,7 @@ def test_impossible_settings_are_refused(name: str, value: Any) -> None:
         dataclasses.replace(CONFIG, **{name: value})
 
 
-def test_what_a_gpu_sends_arrives_as_it_was() -> None:
+def test_results_are_copied_from_a_gpu_unchanged() -> None:
     log_probs = torch.tensor([[0.0, -0.0, -1.5e-45], [-torch.inf, torch.nan, -12345.678]])
     words = torch.tensor([[3, 2**31 - 1, 4], [0, 80_000, 2]])
     arrived, arrived_words = beam._unpacked(beam._packed(log_probs, words))
@@ -425,7 +423,7 @@ def test_what_a_gpu_sends_arrives_as_it_was() -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("k", [1, 3])
-def test_without_unk_it_is_the_search_of_a_model_that_gives_it_no_probability(seed: int, k: int) -> None:
+def test_without_unk_search_is_that_of_a_model_with_probability_0_for_it(seed: int, k: int) -> None:
     class Without(Table):
         def row(self, src: Sequence[int], history: Sequence[int]) -> Tensor:
             return super().row(src, history).index_fill(0, torch.tensor([UNK]), -torch.inf)
@@ -437,7 +435,7 @@ def test_without_unk_it_is_the_search_of_a_model_that_gives_it_no_probability(se
     assert [[h.score for h in best] for best in ours] == [[h.score for h in best] for best in theirs]
 
 
-def test_a_prefix_may_have_unk_all_the_same() -> None:
+def test_a_prefix_may_have_unk_even_without_unk() -> None:
     config = dataclasses.replace(CONFIG, unk=False)
     [[best]] = beam_search(Table(0), *batch([4, 5]), config, forced=[[UNK]])
     assert best.ids[0] == UNK

@@ -49,7 +49,7 @@ def test_probabilities_or_their_logarithms_are_averaged(weights: list[float]) ->
 
 @given(power=st.integers(-1000, 1021), combine=st.sampled_from(["prob", "logprob"]))
 @example(power=1021, combine="prob")  # their sum is infinite
-def test_weights_count_relative_to_one_another_alone(power: int, combine: Combine) -> None:
+def test_only_the_ratios_of_weights_count(power: int, combine: Combine) -> None:
     members, source = [Table(seed) for seed in range(3)], batch([4, 5])
     weights = [4.0, 5.0, 7.0]  # times a power of two they are as exact as before
     expected, _ = first_step(of_one_source(*members, weights=weights, combine=combine), *source)
@@ -113,7 +113,7 @@ def test_members_read_their_own_source() -> None:
     ]
 
 
-def test_attention_is_the_mean_of_those_that_look_at_the_first_source() -> None:
+def test_attention_is_the_mean_over_members_with_the_first_source() -> None:
     _, alone = first_step(of_one_source(Table(1)), *batch([4, 5]))
     _, look = first_step(of_one_source(Table(2), Blind(1), Table(3)), *batch([4, 5]))
     assert alone is not None

@@ -19,7 +19,7 @@ def draw(scorer: Table, *sources: list[int], n: int = 1, seed: int = 1) -> list[
     return translate_ids(scorer, sources, CONFIG, device=torch.device("cpu"), n_best=n, seed=seed)
 
 
-def test_translations_come_as_often_as_the_model_says() -> None:
+def test_translations_are_as_frequent_as_the_model_says() -> None:
     [found] = draw(Constant(0.2, 0.2, 0.3, 0.1, 0.2), [9], n=4000)  # PAD and BOS are never drawn: 1/2, 1/6, 1/3 remain
     counts = Counter(tuple(h.ids) for h in found)
     for ids, share in (((), 1 / 2), ((3,), 1 / 12), ((4,), 1 / 6), ((4, 4), 1 / 18), ((3, 4), 1 / 36)):
@@ -28,7 +28,7 @@ def test_translations_come_as_often_as_the_model_says() -> None:
     assert max(map(len, counts)) == 3  # the end is forced there
 
 
-def test_without_unk_the_others_come_as_often_as_they_would_by_themselves() -> None:
+def test_without_unk_the_other_words_keep_their_relative_frequencies() -> None:
     config = dataclasses.replace(CONFIG, unk=False)
     scorer = Constant(0.2, 0.2, 0.3, 0.1, 0.2)
     [found] = translate_ids(scorer, [[9]], config, device=torch.device("cpu"), n_best=4000, seed=1)
@@ -38,7 +38,7 @@ def test_without_unk_the_others_come_as_often_as_they_would_by_themselves() -> N
     assert all(math.isclose(h.log_probs[-1], math.log(0.3), abs_tol=1e-6) for h in found)  # the model's own
 
 
-def test_log_probabilities_are_the_models_and_the_likeliest_comes_first() -> None:
+def test_log_probabilities_are_the_models_and_the_most_probable_sample_is_first() -> None:
     table = Table(7)
     [found] = draw(table, [4, 5], n=20)
     assert [h.score for h in found] == sorted((h.score for h in found), reverse=True)

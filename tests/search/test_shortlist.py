@@ -42,7 +42,7 @@ def test_over_all_words_nothing_changes(preset: str) -> None:
 
 @pytest.mark.parametrize("preset", one_of_each_architecture())
 @torch.inference_mode()
-def test_over_some_words_their_probabilities_sum_to_one_in_the_same_proportions(preset: str) -> None:
+def test_over_a_shortlist_probabilities_are_renormalised(preset: str) -> None:
     model = toy_model(preset)
     for whole, narrow in zip(steps(model, None), steps(model, SOME), strict=True):
         assert_same(narrow, whole[:, SOME].log_softmax(dim=-1))
@@ -69,12 +69,12 @@ SEARCHED_OR_DRAWN = pytest.mark.parametrize("seed", [None, 1])
 
 
 @SEARCHED_OR_DRAWN
-def test_a_shortlist_of_all_words_gives_what_none_gives(seed: int | None) -> None:
+def test_a_shortlist_of_all_words_changes_nothing(seed: int | None) -> None:
     assert translate(Shortlists(TGT_WORDS, [[], [], [], []]), seed=seed) == translate(None, seed=seed)
 
 
 @SEARCHED_OR_DRAWN
-def test_words_outside_are_never_produced(seed: int | None) -> None:
+def test_words_outside_the_shortlist_are_never_produced(seed: int | None) -> None:
     allowed = {*range(SYMBOLS), 5, 8, 11}
     assert any(set(h.ids) - allowed for best in translate(None, seed=seed) for h in best)
     found = translate(Shortlists(SYMBOLS, [[5], [8, 5], [11], []]), seed=seed)
@@ -82,7 +82,7 @@ def test_words_outside_are_never_produced(seed: int | None) -> None:
     assert {word for best in found for h in best for word in h.ids} & {5, 8, 11}
 
 
-def test_what_a_translation_must_begin_with_is_in_the_shortlist() -> None:
+def test_prefixes_are_in_the_shortlist() -> None:
     prefixes = [[12], [9, 6], [], []]
     for best, prefix in zip(translate(Shortlists(SYMBOLS, [[5], [], [], []]), prefixes), prefixes, strict=True):
         assert all(h.ids[: len(prefix)] == prefix for h in best)

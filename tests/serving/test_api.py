@@ -17,7 +17,7 @@ from tests.echo import load_echo, write_folder
 from tests.serving.conftest import Start
 
 
-def test_the_models_say_their_languages_and_what_they_can(start: Start) -> None:
+def test_models_are_listed_with_languages_and_capabilities(start: Start) -> None:
     told = start("run", "blind").get("/v1/models").json()
     assert [(model["name"], model["attention"]) for model in told["models"]] == [("run", True), ("blind", False)]
     assert told["models"][0] | {"megabytes": 0} == {
@@ -40,7 +40,7 @@ def test_a_text_is_translated_sentence_by_sentence_with_its_own_white_space(star
     assert answer["text"].endswith("\r\n\n\te f \n")
 
 
-def test_lines_are_translated_as_they_are(start: Start) -> None:
+def test_lines_are_not_split_into_sentences(start: Start) -> None:
     answer = start().post("/v1/translate", json={"lines": [" a  b", "", "lower! A lower."]}).json()
     assert [s["source"] for s in answer["sentences"]] == [" a  b", "", "lower! A lower."]
     best = [s["translations"][0]["text"] for s in answer["sentences"]]
@@ -58,7 +58,7 @@ def test_prefixes_and_references_belong_to_their_lines(start: Start) -> None:
     assert scored[0]["score"] > scored[1]["score"]
 
 
-def test_everything_about_a_translation_is_there_if_it_is_asked_for(start: Start) -> None:
+def test_all_details_of_a_translation_can_be_requested(start: Start) -> None:
     asked = {"text": "a lower z", "n_best": 2, "attention": True, "alignment": True, "replace_unk": True}
     [sentence] = start().post("/v1/translate", json=asked).json()["sentences"]
     assert sentence["tokens"] == ["a", "low@@", "er", "z"]
@@ -105,7 +105,7 @@ def test_terms_are_in_the_translation_and_reported(start: Start) -> None:
         ({"lines": ["a" * 2_001], "references": ["a"]}, "the request: `lines`: one of them has more than 2000 char"),
     ],
 )
-def test_a_mistake_is_answered_with_a_sentence(start: Start, values: dict[str, Any], complaint: str) -> None:
+def test_an_error_is_answered_with_a_sentence(start: Start, values: dict[str, Any], complaint: str) -> None:
     answer = start("run", "blind").post("/v1/translate", content=json.dumps(values))
     assert answer.status_code == 400
     assert re.match(re.escape(complaint), answer.json()["error"])
@@ -129,7 +129,7 @@ OWN = {
         ({"prefixes": ["a"], "attention": True, "alpha": 0.1}, ""),
     ],
 )
-def test_the_servers_own_settings_hold_as_far_as_they_mean_something_beside_what_a_client_asks_for(
+def test_the_servers_settings_apply_unless_they_conflict_with_a_request(
     start: Start, values: dict[str, Any], gone: str
 ) -> None:
     asked = {"lines": ["a b"], **values}
@@ -150,7 +150,7 @@ def test_the_servers_own_settings_hold_as_far_as_they_mean_something_beside_what
         ({"length_penalty": "none", "alpha": 0.5}, "`alpha`: `length_penalty` none does not use it"),
     ],
 )
-def test_what_a_client_combines_wrongly_is_refused_whatever_the_servers_settings(
+def test_invalid_combinations_of_a_request_are_refused_with_any_server_settings(
     start: Start, values: dict[str, Any], complaint: str
 ) -> None:
     answer = start(request=Request(**OWN)).post("/v1/translate", json={"lines": ["a b"], **values})
@@ -164,7 +164,7 @@ def test_no_limit_of_a_server_allows_more_translations_than_search_has(start: St
     assert (answer.status_code, answer.json()["error"]) == (400, "`n_best`: 10001 is not between 1 and 10000")
 
 
-def test_a_model_that_cannot_do_what_the_server_always_asks_for_is_named(start: Start) -> None:
+def test_a_model_that_does_not_support_the_servers_settings_is_named(start: Start) -> None:
     with pytest.raises(UserError, match="blind: this model cannot replace unknown words"):
         start("run", "blind", request=Request(replace_unk=True))
 

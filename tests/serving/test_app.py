@@ -83,7 +83,7 @@ def test_a_text_of_too_many_lines_is_refused_before_it_is_split_into_sentences(
         (b"3", "the request is not a JSON object"),
     ],
 )
-def test_what_is_no_json_is_answered_with_a_sentence(start: Start, body: bytes, complaint: str) -> None:
+def test_invalid_json_is_answered_with_a_sentence(start: Start, body: bytes, complaint: str) -> None:
     client = start()
     for path in ("/v1/translate", "/translate"):
         answer = client.post(path, content=body, headers={"content-type": "application/json"})
@@ -91,7 +91,7 @@ def test_what_is_no_json_is_answered_with_a_sentence(start: Start, body: bytes, 
         assert answer.json()["error"].startswith(complaint)
 
 
-def test_addresses_and_methods_that_there_are_not(start: Start) -> None:
+def test_unknown_paths_and_methods_are_refused(start: Start) -> None:
     client = start()
     for method, path, status in (("GET", "/no", 404), ("GET", "/v1/translate", 405), ("POST", "/", 405)):
         answer = client.request(method, path)
@@ -99,7 +99,7 @@ def test_addresses_and_methods_that_there_are_not(start: Start) -> None:
 
 
 @pytest.mark.parametrize("headers", [{"X-API-Key": "secret"}, {"Authorization": "Bearer secret"}])
-def test_a_key_opens_what_translates_and_counts(start: Start, headers: dict[str, str]) -> None:
+def test_a_key_is_needed_to_translate_and_for_metrics(start: Start, headers: dict[str, str]) -> None:
     client = start(key="secret")
     for method, path in (("POST", "/v1/translate"), ("GET", "/metrics")):
         for given, status in ((None, 403), ({"X-API-Key": "no"}, 403), (headers, 200)):
@@ -109,7 +109,7 @@ def test_a_key_opens_what_translates_and_counts(start: Start, headers: dict[str,
     assert [client.get(path).status_code for path in ("/", "/health", "/languages")] == [200, 200, 200]
 
 
-def test_pages_of_others_may_use_the_api_only_if_they_are_named(start: Start) -> None:
+def test_other_origins_may_use_the_api_only_if_allowed(start: Start) -> None:
     asked = {"Origin": "https://a.example", "Access-Control-Request-Method": "POST"}
     assert start().options("/v1/translate", headers=asked).status_code == 405
     client = start("other", origins=["https://a.example"])
@@ -118,7 +118,7 @@ def test_pages_of_others_may_use_the_api_only_if_they_are_named(start: Start) ->
     assert "access-control-allow-origin" not in other.headers
 
 
-def test_a_server_with_names_answers_to_no_other(start: Start) -> None:
+def test_a_server_with_host_names_refuses_others(start: Start) -> None:
     client = start(hosts=["localhost", "[::1]"])
     for host, status in (
         ("localhost", 200),
@@ -132,7 +132,7 @@ def test_a_server_with_names_answers_to_no_other(start: Start) -> None:
             assert client.get(path, headers={"Host": host}).status_code == status
 
 
-def test_a_mistake_of_the_server_is_logged_without_the_text(
+def test_a_server_error_is_logged_without_the_text(
     start: Start, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     client = start()
@@ -148,7 +148,7 @@ def test_a_mistake_of_the_server_is_logged_without_the_text(
     assert "a b c" not in caplog.text
 
 
-def test_what_was_done_is_counted_and_no_text_is_among_it(start: Start) -> None:
+def test_metrics_count_requests_without_text(start: Start) -> None:
     client = start()
     client.post("/v1/translate", json={"text": "a b\nlower c d"})
     refusal(client, text="secret", n_best=0)
@@ -168,7 +168,7 @@ def test_what_was_done_is_counted_and_no_text_is_among_it(start: Start) -> None:
     assert all(name.startswith("nmtkit_") for name in names)
 
 
-def test_a_client_that_is_gone_has_its_sentences_dropped(start: Start) -> None:
+def test_sentences_of_a_disconnected_client_are_dropped(start: Start) -> None:
     client = start()
 
     async def gone() -> list[dict[str, Any]]:
@@ -198,7 +198,7 @@ def test_a_client_that_is_gone_has_its_sentences_dropped(start: Start) -> None:
     assert "nmtkit_queued_sentences 0.0" in client.get("/metrics").text
 
 
-def test_who_comes_to_a_full_queue_is_told_when_to_come_again(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_queue_answers_with_a_retry_time(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     client = start()
 
     async def full(*arguments: object) -> None:

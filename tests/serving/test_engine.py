@@ -67,7 +67,7 @@ def texts(answers: list[Answer]) -> list[str]:
     return [answer.texts[0] for answer in answers]
 
 
-def test_what_arrives_during_a_search_is_searched_together_next() -> None:
+def test_requests_that_arrive_during_a_search_are_batched_next() -> None:
     async def test(engine: Engine, search: Search) -> None:
         first = sent(engine, "first")
         await settled()
@@ -81,7 +81,7 @@ def test_what_arrives_during_a_search_is_searched_together_next() -> None:
     assert [len(batch.sentences) for batch in search.batches] == [1, 50]
 
 
-def test_one_sentence_does_not_wait_for_ten_thousand_of_somebody_else() -> None:
+def test_one_sentence_does_not_wait_for_ten_thousand_of_another_client() -> None:
     async def test(engine: Engine, search: Search) -> None:
         long = sent(engine, *(f"{i} of a long text" for i in range(10_000)))
         await settled()
@@ -97,7 +97,7 @@ def test_one_sentence_does_not_wait_for_ten_thousand_of_somebody_else() -> None:
 
 
 @pytest.mark.parametrize("workers", [1, 3])
-def test_every_sentence_is_answered_once_and_in_its_place(workers: int) -> None:
+def test_every_sentence_is_answered_once_and_in_order(workers: int) -> None:
     choose = random.Random(1)
     counts = [choose.choice([0, 1, 2, 700]) for _ in range(60)]
     requests = [[f"{r}: {'x' * choose.randrange(80)}" for _ in range(n)] for r, n in enumerate(counts)]
@@ -114,7 +114,7 @@ def test_every_sentence_is_answered_once_and_in_its_place(workers: int) -> None:
         assert {kinds[int(text.partition(":")[0])].request for text in batch.sentences} == {batch.request}
 
 
-def test_what_stands_beside_a_sentence_stays_beside_it() -> None:
+def test_a_sentence_keeps_its_prefix_or_reference() -> None:
     async def test(engine: Engine, search: Search) -> None:
         search.go.set()
         lines, kind = ["a", "bbb", "cc"], Kind("run", Request(prefixes=True), full=False)
@@ -123,7 +123,7 @@ def test_what_stands_beside_a_sentence_stays_beside_it() -> None:
     run(test)
 
 
-def test_a_full_queue_refuses_and_says_when_to_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_queue_refuses_with_a_retry_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine_module, "QUEUE", 100)
 
     async def test(engine: Engine, search: Search) -> None:
@@ -141,7 +141,7 @@ def test_a_full_queue_refuses_and_says_when_to_come_again(monkeypatch: pytest.Mo
     run(test)
 
 
-def test_who_is_gone_leaves_nothing_in_the_queue() -> None:
+def test_a_cancelled_request_leaves_nothing_in_the_queue() -> None:
     async def test(engine: Engine, search: Search) -> None:
         searched = sent(engine, "searched")
         await settled()
@@ -156,7 +156,7 @@ def test_who_is_gone_leaves_nothing_in_the_queue() -> None:
     assert [list(batch.sentences) for batch in search.batches] == [["searched"], ["stays"]]
 
 
-def test_a_request_that_takes_too_long_is_given_up_whether_it_waits_or_is_searched() -> None:
+def test_a_request_times_out_in_the_queue_and_in_search() -> None:
     async def test(engine: Engine, search: Search) -> None:
         searched = sent(engine, "searched")
         await settled()
@@ -169,7 +169,7 @@ def test_a_request_that_takes_too_long_is_given_up_whether_it_waits_or_is_search
     assert [list(batch.sentences) for batch in search.batches] == [["searched"]]
 
 
-def test_one_requests_mistake_is_not_anothers(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_error_of_one_request_does_not_affect_another(caplog: pytest.LogCaptureFixture) -> None:
     async def test(engine: Engine, search: Search) -> None:
         first = sent(engine, "first")
         await settled()
@@ -188,7 +188,7 @@ def test_one_requests_mistake_is_not_anothers(caplog: pytest.LogCaptureFixture) 
     assert "bug" not in caplog.text  # which is the text of a client
 
 
-def test_a_server_that_ends_finishes_what_is_searched_and_refuses_the_rest() -> None:
+def test_a_stopping_server_finishes_the_running_search_and_refuses_the_rest() -> None:
     async def test(engine: Engine, search: Search) -> None:
         searched = sent(engine, "searched")
         await settled()

@@ -47,7 +47,7 @@ def test_a_document_is_translated_and_can_be_downloaded(client: TestClient, name
     assert answer.content == document.write(document.segments)  # the model says its source again
 
 
-def test_a_name_of_any_kind_is_that_of_the_file_alone(client: TestClient) -> None:
+def test_a_file_name_is_reduced_to_a_safe_and_short_one(client: TestClient) -> None:
     status, url = asked(client, "../../été\n1.html", PAGE)
     assert status == 200
     assert unquote(re.sub(r".*/download_file/[\w-]+\.", "", url)).endswith("1.en.html")
@@ -92,7 +92,7 @@ def test_what_cannot_be_translated_is_refused_in_a_line(
     assert re.search(complaint, said)
 
 
-def test_requests_that_are_no_form_with_a_file_are_refused(client: TestClient) -> None:
+def test_requests_without_a_form_and_a_file_are_refused(client: TestClient) -> None:
     for answer, complaint in (
         (client.post("/translate_file", json=BOTH), "is no form with a file"),
         (client.post("/translate_file", data=BOTH), "is no form with a file"),
@@ -111,7 +111,7 @@ def test_a_key_is_asked_for(start: Start) -> None:
     assert asked(client, "a.html", PAGE, api_key="secret")[0] == 200
 
 
-def test_files_obey_the_limits_of_texts(start: Start) -> None:
+def test_files_have_the_limits_of_texts(start: Start) -> None:
     client = start(limits=Limits(characters=20, lines=3))
     assert asked(client, "a.html", b"<p>" + b"a " * 20) == (413, "the text has 39 characters and may have 20")
     assert asked(client, "a.html", b"<p>a" * 4)[0] == 413

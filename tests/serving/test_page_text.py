@@ -120,7 +120,7 @@ HYPOTHESIS = """(() => {
     return new Hypothesis(sentence, translation); })()"""
 
 
-def test_a_hypothesis_knows_the_words_of_both_sides_and_what_was_replaced(script: Script) -> None:
+def test_a_hypothesis_has_the_words_of_both_sides_and_replacements(script: Script) -> None:
     hypothesis = script.evaluate(HYPOTHESIS, attention=None)
     assert [(word["form"], word["position"], word["subwords"]) for word in hypothesis["source"]] == [
         ("lower", [0, 5], ["low@@", "er"]),
@@ -154,7 +154,7 @@ def test_the_attention_of_words_is_summed_over_the_source_and_averaged_over_the_
     assert script.evaluate(f"{HYPOTHESIS}.weight(0, 0)", attention=None) == 0
 
 
-def test_the_largest_weights_are_at_most_three_and_none_that_is_invisible(script: Script) -> None:
+def test_the_largest_weights_are_at_most_three_and_visible(script: Script) -> None:
     assert script.evaluate("largest([0.1, 0.5, 0.02, 0.2, 0.15])") == [1, 3, 4]
     assert script.evaluate("largest([0.01, 0.02])") == []
 

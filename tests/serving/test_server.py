@@ -138,9 +138,7 @@ def test_kill_9_leaves_no_process_behind(start: Start) -> None:
     server.until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in started))
 
 
-def test_neither_slow_nor_vanishing_clients_nor_a_vanishing_folder_hold_anybody_up(
-    start: Start, tmp_path: Path
-) -> None:
+def test_slow_or_vanishing_clients_and_a_deleted_folder_do_not_block_others(start: Start, tmp_path: Path) -> None:
     server = start("--jobs", "1", TRANSFER=0.5, KEEP_ALIVE=1)
     shutil.rmtree(tmp_path / "run")
     asked = {"text": "a z", "replace_unk": True, "attention": True, "n_best": 2}
@@ -182,7 +180,7 @@ def test_neither_slow_nor_vanishing_clients_nor_a_vanishing_folder_hold_anybody_
 
 
 @pytest.mark.slow
-def test_what_is_answered_before_a_request_is_read_is_plain_text(start: Start) -> None:
+def test_errors_before_a_request_is_read_are_plain_text(start: Start) -> None:
     server = start("--jobs", "1", CONNECTIONS=1)
     for request, status, reason in (
         (b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n", 503, b"Service Unavailable"),
@@ -203,7 +201,7 @@ def test_ctrl_c_ends_with_130_and_says_nothing(start: Start) -> None:
     assert server.ended() == (130, "")
 
 
-def test_a_port_that_is_taken_is_named() -> None:
+def test_a_port_in_use_is_named() -> None:
     with listen("127.0.0.1", 0) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(
@@ -225,7 +223,7 @@ def test_a_server_for_this_machine_only_answers_to_its_own_names() -> None:
         assert hosts_of(others, "0.0.0.0") == ["*"]
 
 
-def test_an_address_that_every_network_has_is_that_of_the_one_named(
+def test_a_link_local_address_is_served_on_its_interface(
     nmtkit: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = Path("/proc/net/if_inet6")

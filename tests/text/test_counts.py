@@ -12,9 +12,7 @@ words = st.text(st.sampled_from("ab\u00e9\u2029中😀"), min_size=1, max_size=3
 
 
 @given(st.lists(st.dictionaries(words, st.integers(1, 9))))
-def test_runs_merged_are_the_counts_added_up(
-    tmp_path_factory: pytest.TempPathFactory, counts: list[dict[str, int]]
-) -> None:
+def test_merging_runs_adds_their_counts(tmp_path_factory: pytest.TempPathFactory, counts: list[dict[str, int]]) -> None:
     folder = tmp_path_factory.mktemp("runs")
     runs = [folder / str(number) for number in range(len(counts))]
     for run, found in zip(runs, counts, strict=True):

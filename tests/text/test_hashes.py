@@ -9,7 +9,7 @@ from nmtkit.text import hashes
 from nmtkit.text.hashes import pair_hash, repeated
 
 
-def test_a_hash_tells_where_one_side_ends() -> None:
+def test_a_hash_depends_on_where_one_side_ends() -> None:
     pairs = [(["a", "b"], ["c"]), (["a"], ["b", "c"]), (["a", "b", "c"], []), (["ab"], ["c"]), (["c"], ["a", "b"])]
     assert len({pair_hash(*pair) for pair in pairs}) == len(pairs)
 
@@ -30,12 +30,12 @@ def test_all_but_the_first_of_equal_hashes_are_repeated(
     assert np.concatenate(marks).tolist() == expected
 
 
-def test_where_nothing_stays_nothing_is_repeated(tmp_path: Path) -> None:
+def test_without_pairs_nothing_is_repeated(tmp_path: Path) -> None:
     (tmp_path / "empty").touch()
     assert [mark.tolist() for mark in repeated([tmp_path / "empty"] * 2, tmp_path / "marks")] == [[], []]
 
 
-def test_marks_for_which_there_is_no_room_are_an_error_and_not_a_signal(tmp_path: Path) -> None:
+def test_a_full_disk_is_an_error_and_not_a_signal(tmp_path: Path) -> None:
     """On a full disk, too, where a file with holes has any length: zeros are written before it is mapped."""
     np.zeros(300_000, "<u8").tofile(tmp_path / "hashes")
     code = """

@@ -51,7 +51,7 @@ def test_text_is_normalised_and_tokenised_as_moses_does(language: str, line: str
         ("cs", "To je 100% pravda."),
     ],
 )
-def test_plain_sentences_come_back_as_they_were(language: str, line: str) -> None:
+def test_plain_sentences_detokenise_exactly(language: str, line: str) -> None:
     pipeline = TextPipeline(Side(language), segmenter=Segmenter(MERGES))
     assert pipeline.text(pipeline.tokens(line)) == line
 
@@ -73,13 +73,13 @@ def test_a_quote_after_many_full_stops_moves_as_in_sacremoses() -> None:
         assert pipeline.tokens(line) == normalizer.normalize(line + "\n").split()
 
 
-def test_a_million_full_stops_are_not_a_trap() -> None:
+def test_a_million_full_stops_take_linear_time() -> None:
     assert TextPipeline(Side("de", segmentation="words")).tokens("." * 1_000_000) == ["." * 1_000_000]
 
 
 @pytest.mark.parametrize("tokenizer", ["moses", "none"])
 @given(line=lines)
-def test_a_line_of_tokens_is_one_line_wherever_it_is_read(tokenizer: Any, line: str) -> None:
+def test_a_line_of_tokens_has_no_other_line_separators(tokenizer: Any, line: str) -> None:
     pipeline = TextPipeline(Side("fr", tokenizer=tokenizer), segmenter=Segmenter(MERGES))
     tokens = pipeline.tokens(line)
     joined = " ".join(tokens)
@@ -96,7 +96,7 @@ def test_a_blank_line_has_no_tokens_and_no_tokens_are_a_blank_line(blank: str) -
         assert pipeline.text([]) == ""
 
 
-def test_line_separators_become_spaces_and_control_characters_nothing() -> None:
+def test_line_separators_become_spaces_and_control_characters_are_deleted() -> None:
     for side in (Side("en", segmentation="words"), plain()):
         assert TextPipeline(side).tokens("a\u2028b\x85c\rd\te\x0bf \ufeffg\x00h\x7fi") == "a b c d e f ghi".split()
 
@@ -108,7 +108,7 @@ def test_the_first_word_gets_its_usual_case_and_a_capital_again() -> None:
     assert pipeline.text(tokens) == '"The cat." Rome is old.'
 
 
-def test_lower_casing_comes_after_the_tokenizer_which_knows_names_by_their_capitals() -> None:
+def test_lower_casing_follows_tokenisation_which_needs_the_capitals_of_names() -> None:
     assert TextPipeline(Side("en", lowercase=True, segmentation="words")).tokens("Dr. No.") == ["dr.", "no", "."]
 
 
@@ -125,7 +125,7 @@ def test_written_words_keep_their_capitals() -> None:
     assert pipeline.surface_words("Is McPherson here?") == ["Is", "McPherson", "here", "?"]
 
 
-def test_text_with_its_own_words_keeps_them() -> None:
+def test_tokenised_text_keeps_its_words() -> None:
     line = "it &apos;s <unk> a@-@b ( @@ ) foo@@ bar"
     pipeline = TextPipeline(plain(segmentation="bpe"), segmenter=Segmenter(MERGES))
     assert pipeline.words(pipeline.tokens(line)) == line.split(" ")
@@ -151,7 +151,7 @@ def test_a_pipeline_needs_only_the_folder(tmp_path: Path) -> None:
     assert load_prep(tmp_path).tgt.language == "no"
 
 
-def test_a_model_folder_gets_the_files_it_needs_and_loses_the_others(tmp_path: Path) -> None:
+def test_a_model_folder_gets_needed_files_and_loses_others(tmp_path: Path) -> None:
     data, model = tmp_path / "data", tmp_path / "model"
     data.mkdir()
     model.mkdir()
@@ -282,7 +282,7 @@ def test_a_protected_pattern_may_match_the_empty_string() -> None:
 
 
 @pytest.mark.parametrize("line", ["A well-known man's <b> & [x | y].", "THISISPROTECTED <b>"])
-def test_escapes_hyphens_and_protected_text_come_back_as_they_were(line: str) -> None:
+def test_escapes_hyphens_and_protected_text_detokenise_exactly(line: str) -> None:
     side = Side("en", aggressive_hyphens=True, escape=True, protected=("<b>",))
     pipeline = TextPipeline(side, segmenter=Segmenter(MERGES))
     assert pipeline.text(pipeline.tokens(line)) in (line, line.replace("<b>", "< b >"))
@@ -335,7 +335,7 @@ def test_a_program_that_does_not_answer_line_by_line_is_reported(
 
 
 @pytest.mark.parametrize("greeting", ["print(1)\nfor line in sys.stdin:", "for line in sys.stdin: print(1);"])
-def test_a_program_that_greets_before_its_first_answer_is_an_error_and_not_a_corpus_shifted_by_one_line(
+def test_a_program_with_output_before_its_first_answer_is_an_error_and_does_not_shift_the_corpus(
     tmp_path: Path, greeting: str
 ) -> None:
     """Also if it answers after 3 ms, when the greeting has been read."""
@@ -353,7 +353,7 @@ def test_a_program_that_warns_at_a_later_line_is_an_error(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("letters", [1, 100_000])
-def test_a_line_of_any_length_is_answered_by_a_program_that_answers_as_it_reads(letters: int) -> None:
+def test_a_program_may_answer_a_long_line_while_reading_it(letters: int) -> None:
     assert TextPipeline(plain(command="cat")).tokens("ä" * letters) == ["ä" * letters]
 
 

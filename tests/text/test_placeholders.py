@@ -25,7 +25,7 @@ LINES = st.lists(st.sampled_from([*PLACEHOLDERS, "a", "é", ".", "100%s", " ", "
 
 
 @given(LINES, LINES)
-def test_masks_are_the_same_on_both_sides_and_stand_for_the_same_text(src: str, tgt: str) -> None:
+def test_masks_are_the_same_on_both_sides_and_replace_the_same_text(src: str, tgt: str) -> None:
     pair = masked(src, tgt)
     found = [MASK.findall(line) for line in pair]
     assert found[0] == [*MASKS[: len(found[0])]]  # in the order of the source
@@ -42,9 +42,7 @@ def test_masks_are_the_same_on_both_sides_and_stand_for_the_same_text(src: str, 
 
 
 @given(st.lists(st.sampled_from(PLACEHOLDERS), max_size=20), st.randoms(use_true_random=False))
-def test_placeholders_that_stand_alone_on_both_sides_are_all_masked_while_masks_last(
-    texts: list[str], random: Random
-) -> None:
+def test_separate_placeholders_on_both_sides_are_all_masked_up_to_nine(texts: list[str], random: Random) -> None:
     shuffled = random.sample(texts, len(texts))
     src, tgt = masked(" ".join(["a", *texts]), " ".join([*shuffled, "b"]))
     assert len(MASK.findall(src)) == min(len(texts), len(MASKS))

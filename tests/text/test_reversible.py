@@ -41,7 +41,7 @@ def test_any_text_detokenises_exactly_except_white_space_and_joiners(line: str) 
 
 
 @given(st.text())
-def test_tokens_have_no_white_space_and_survive_being_written_as_a_line(line: str) -> None:
+def test_tokens_have_no_white_space_and_survive_as_a_line(line: str) -> None:
     tokens = tokenize(line)
     assert " ".join(tokens).split() == tokens
     assert all(tokens)
@@ -72,7 +72,7 @@ def test_punctuation_carries_the_joiner_and_words_do_not(line: str, tokens: str)
     assert " ".join(tokenize(line)) == tokens
 
 
-def test_a_word_is_the_same_token_wherever_it_stands() -> None:
+def test_a_word_is_the_same_token_in_every_position() -> None:
     assert {letters(token) for token in tokenize('word (word) "word", word! ¿word?')} >= {"word"}
     assert tokenize('word (word) "word", word! ¿word?').count("word") == 5
 
@@ -85,7 +85,7 @@ def test_the_first_word_of_a_sentence_is_truecased_behind_marks() -> None:
     assert pipeline.tokens('"The end. The end') == ['"￭', "the", "end", "￭.", "the", "end"]
 
 
-def test_a_round_trip_counts_the_lines_that_come_back_and_shows_the_first_that_does_not() -> None:
+def test_a_round_trip_counts_unchanged_lines_and_shows_the_first_changed_one() -> None:
     moses = TextPipeline(Side("gn", segmentation="words"))
     assert round_trip(moses, ["mba'e", "Hello, world!", "a  b"]) == RoundTrip(3, 2, "mba'e", "mba 'e")
     shown = describe_loss({"line": "a" * 99 + " mba'e" + " b" * 99, "becomes": "a" * 99 + " mba 'e" + " b" * 99})

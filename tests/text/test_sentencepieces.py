@@ -32,7 +32,7 @@ def test_the_same_words_give_the_same_model(model: bytes) -> None:
 
 
 @given(words=st.lists(WORD))
-def test_words_come_together_again(words: list[str], model: bytes) -> None:
+def test_words_are_joined_exactly(words: list[str], model: bytes) -> None:
     pieces = SentencePieces(model).apply(words)
     assert all(piece.split() == [piece] for piece in pieces)
     assert SentencePieces.join(pieces) == [word.replace(MARK, "_") for word in words]
@@ -52,7 +52,7 @@ def test_any_output_of_a_model_joins_to_words_with_indices(pieces: list[str]) ->
     assert all(number <= len(words) for number in numbers)
 
 
-def test_some_texts_may_be_pieces_wherever_they_occur() -> None:
+def test_some_strings_are_always_whole_pieces() -> None:
     split = SentencePieces(learn_sentencepieces(COUNTS, 40, ["en"], ["ǁ1ǁ"]))
     pieces = split.apply(["hello", "(ǁ1ǁ).", "ǁ1ǁ"])
     assert pieces.count("ǁ1ǁ") == 2

@@ -25,7 +25,7 @@ def written(folder: Path, update: int, value: float, width: int = 2) -> nn.Linea
     return model
 
 
-def test_what_was_saved_comes_back(tmp_path: Path) -> None:
+def test_a_checkpoint_restores_the_saved_state(tmp_path: Path) -> None:
     written(tmp_path, 7, 0.25)
     model = nn.Linear(2, 3)
     progress = checkpoint.restore(ModelFolder(tmp_path), 7, model, torch.optim.Adam(model.parameters()))
@@ -33,7 +33,7 @@ def test_what_was_saved_comes_back(tmp_path: Path) -> None:
     assert all((parameter == 0.25).all() for parameter in model.parameters())
 
 
-def test_states_come_back_to_their_parameters_whatever_the_order_of_the_groups(
+def test_optimizer_states_are_restored_for_any_order_of_groups(
     tmp_path: Path,
 ) -> None:
     written(tmp_path, 7, 0.25)
@@ -69,7 +69,7 @@ def test_a_damaged_checkpoint_is_named(name: str, damage: object, tmp_path: Path
         checkpoint.restore(ModelFolder(tmp_path), 7, model, torch.optim.Adam(model.parameters()))
 
 
-def test_a_checkpoint_whose_parts_do_not_belong_together_says_so(tmp_path: Path) -> None:
+def test_a_checkpoint_with_files_of_another_is_an_error(tmp_path: Path) -> None:
     model = written(tmp_path, 7, 0.25)
     optimizer = torch.optim.Adam(model.parameters())
     model(torch.ones(1, 2)).sum().backward()
@@ -96,7 +96,7 @@ def test_weights_of_another_shape_name_the_first_that_differs(tmp_path: Path) ->
         checkpoint.load_into(nn.Linear(2, 3, bias=False), path)
 
 
-def test_a_folder_that_is_no_model_says_so(tmp_path: Path) -> None:
+def test_a_folder_without_a_model_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="not a model folder"):
         ModelFolder(tmp_path).chosen_weights()
     ModelFolder(tmp_path).write_config({})
@@ -116,7 +116,7 @@ def test_the_average_is_the_arithmetic_mean(tmp_path: Path) -> None:
     assert all((tensor == 3.0).all() for tensor in weights.values())
 
 
-def test_the_average_takes_the_best_the_last_or_the_named_ones(tmp_path: Path) -> None:
+def test_the_average_is_of_the_best_the_last_or_the_given_checkpoints(tmp_path: Path) -> None:
     run = tmp_path / "run"
     for update, value in ((1, 1.0), (2, 2.0), (3, 6.0)):
         written(run, update, value)
@@ -142,7 +142,9 @@ def test_the_average_takes_the_best_the_last_or_the_named_ones(tmp_path: Path) -
         ({"best": 1, "last": 1}, "`checkpoints`, `best` and `last` exclude each other; give one"),
     ],
 )
-def test_an_average_that_cannot_be_made_says_why(arguments: dict[str, int], message: str, tmp_path: Path) -> None:
+def test_an_impossible_average_is_an_error_with_the_reason(
+    arguments: dict[str, int], message: str, tmp_path: Path
+) -> None:
     written(tmp_path / "run", 1, 1.0)
     ModelFolder(tmp_path / "run").write_ranking([[1, 20.0, 1.5]])
     with pytest.raises(UserError, match=message):
@@ -150,7 +152,7 @@ def test_an_average_that_cannot_be_made_says_why(arguments: dict[str, int], mess
     assert not (tmp_path / "mean").exists()
 
 
-def test_a_disk_without_room_leaves_no_average_or_the_old_one(tmp_path: Path) -> None:
+def test_on_a_full_disk_the_old_average_is_kept(tmp_path: Path) -> None:
     """The limit on the size of files stands for the disk: what is written beyond it fails in the same way."""
     run, output = ModelFolder(tmp_path / "run"), ModelFolder(tmp_path / "mean")
     written(run.path, 1, 1.0)
@@ -181,9 +183,7 @@ def test_a_disk_without_room_leaves_no_average_or_the_old_one(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("place", ["mean", "run/mean"])
-def test_an_average_of_a_run_that_has_folders_of_its_own_can_be_made_again_and_again(
-    tmp_path: Path, place: str
-) -> None:
+def test_an_average_of_a_run_with_further_folders_can_be_made_repeatedly(tmp_path: Path, place: str) -> None:
     run, output = ModelFolder(tmp_path / "run"), ModelFolder(tmp_path / place)
     for update in (1, 2, 3):
         written(run.path, update, float(update))
@@ -213,7 +213,7 @@ def test_a_file_that_cannot_be_copied_is_named(tmp_path: Path) -> None:
         averaging.average(ModelFolder(tmp_path / "run"), ModelFolder(tmp_path / "mean"), [], last=1)
 
 
-def test_only_checkpoints_of_one_shape_are_averaged_and_never_over_the_run(tmp_path: Path) -> None:
+def test_only_checkpoints_of_one_shape_are_averaged_and_the_run_is_never_overwritten(tmp_path: Path) -> None:
     written(tmp_path / "a", 1, 1.0)
     written(tmp_path / "b", 1, 1.0)
     written(tmp_path / "c", 1, 1.0)

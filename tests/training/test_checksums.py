@@ -51,7 +51,7 @@ def files(folder: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("kind", ["run", "average", "member"])
-def test_every_file_that_a_translation_depends_on_has_a_checksum(kind: str, models: dict[str, Path]) -> None:
+def test_every_file_that_translation_needs_has_a_checksum(kind: str, models: dict[str, Path]) -> None:
     folder = models[kind]
     updates = [name for name in files(folder) if name.startswith("checkpoints/step-")]
     assert len(updates) == 1
@@ -68,7 +68,7 @@ def test_every_file_that_a_translation_depends_on_has_a_checksum(kind: str, mode
 
 @pytest.mark.parametrize("damage", [lambda b: b[:-1], lambda b: bytes([b[0] ^ 1]) + b[1:], lambda b: b + b"\n"])
 @pytest.mark.parametrize("kind", ["run", "average", "member"])
-def test_a_damaged_file_is_named_by_whatever_loads_the_model(
+def test_a_damaged_file_is_reported_by_every_command_that_loads_the_model(
     kind: str, damage: Damage, models: dict[str, Path]
 ) -> None:
     for name in files(models[kind]):
@@ -96,7 +96,7 @@ def test_the_message_says_what_to_do(models: dict[str, Path]) -> None:
         load(models["ensemble"], "cpu")
 
 
-def test_a_file_that_is_gone_is_noticed_too(run: Path, tmp_path: Path) -> None:
+def test_a_missing_file_is_also_noticed(run: Path, tmp_path: Path) -> None:
     folder = ModelFolder(tmp_path / "run")
     shutil.copytree(run, folder.path)
     folder.text.lexicon.write_text("ba\tbe\t1\t1\n")
@@ -106,7 +106,7 @@ def test_a_file_that_is_gone_is_noticed_too(run: Path, tmp_path: Path) -> None:
         load_model(folder.path, CPU)
 
 
-def test_training_goes_on_where_checksums_are_missing_and_writes_them(data: Path, run: Path, tmp_path: Path) -> None:
+def test_training_resumes_without_checksums_and_writes_them(data: Path, run: Path, tmp_path: Path) -> None:
     shutil.copytree(run, tmp_path / "run")
     for path in (tmp_path / "run").rglob(folders.CHECKSUMS):
         path.unlink()  # as in a folder of nmtkit 0.1, or of a process that was killed while it wrote them
@@ -116,7 +116,7 @@ def test_training_goes_on_where_checksums_are_missing_and_writes_them(data: Path
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[1]", b'{"config.yaml": 3}', b'{"config.yaml": "no"}', b"\xff"])
-def test_checksums_that_are_damaged_themselves_say_so(content: bytes, run: Path, tmp_path: Path) -> None:
+def test_damaged_checksums_are_reported(content: bytes, run: Path, tmp_path: Path) -> None:
     shutil.copytree(run, tmp_path / "run")
     (tmp_path / "run" / folders.CHECKSUMS).write_bytes(content)
     with pytest.raises(UserError, match=r"checksums\.json: damaged; copy it again, or delete it"):
@@ -124,7 +124,7 @@ def test_checksums_that_are_damaged_themselves_say_so(content: bytes, run: Path,
 
 
 @given(st.binary(max_size=200), st.integers(1, 64))
-def test_a_file_is_summed_up_in_pieces_as_in_one(tmp_path_factory: Any, content: bytes, block: int) -> None:
+def test_a_checksum_does_not_depend_on_the_blocks(tmp_path_factory: Any, content: bytes, block: int) -> None:
     path = tmp_path_factory.getbasetemp() / "content"
     path.write_bytes(content)
     with pytest.MonkeyPatch.context() as patch:
@@ -132,7 +132,7 @@ def test_a_file_is_summed_up_in_pieces_as_in_one(tmp_path_factory: Any, content:
         assert folders.crc32(path) == whole_crc32(content)
 
 
-def test_weights_are_checked_whoever_loads_them(run: Path, tmp_path: Path) -> None:
+def test_weights_are_verified_whenever_they_are_loaded(run: Path, tmp_path: Path) -> None:
     shutil.copytree(run, tmp_path / "run")
     path = ModelFolder(tmp_path / "run").weights(4)
     content = bytearray(path.read_bytes())

@@ -14,7 +14,7 @@ from nmtkit.training.diagnosis import first_offender
 from tests.training.conftest import metrics, small_experiment, small_run, trained, validations
 
 
-def test_a_loss_that_is_no_number_stops_the_run_with_the_place(data: Path, tmp_path: Path) -> None:
+def test_a_nan_loss_stops_the_run_and_its_origin_is_named(data: Path, tmp_path: Path) -> None:
     planned = small_experiment()
     run = small_run(planned, Corpus.open(data, "train"), tmp_path)
     prepare_folder(run.folder, planned, data, None)
@@ -26,7 +26,7 @@ def test_a_loss_that_is_no_number_stops_the_run_with_the_place(data: Path, tmp_p
     assert run.folder.updates() == []
 
 
-def test_the_first_module_whose_output_is_no_number_is_named() -> None:
+def test_the_first_module_with_nan_output_is_named() -> None:
     torch.manual_seed(1)
     planned = small_experiment()
     model = planned.build(14, 14)
@@ -42,7 +42,7 @@ def test_the_first_module_whose_output_is_no_number_is_named() -> None:
     assert first_offender(model, run) == "the output of encoder.columns.0.recurrent.1"
 
 
-def test_a_gradient_that_is_no_number_is_named_from_the_loss_backwards() -> None:
+def test_the_first_nan_gradient_from_the_loss_backwards_is_named() -> None:
     model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2))
 
     def run() -> None:
@@ -52,7 +52,7 @@ def test_a_gradient_that_is_no_number_is_named_from_the_loss_backwards() -> None
     assert first_offender(model, run) == "the gradient of 1.bias"
 
 
-def test_a_gradient_that_explodes_is_logged_with_its_batch(
+def test_an_exploding_gradient_is_logged_with_its_batch(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     norms = iter([1.0] * 11 + [50.0])

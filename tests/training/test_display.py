@@ -32,13 +32,13 @@ def test_a_plain_line_has_the_time_that_is_left(clock: list[float], caplog: pyte
     assert shown(1257, clock, caplog) == ["update 57/1257  loss 3.0  1:00:00 left"]
 
 
-def test_a_plain_line_without_a_known_end_says_nothing_of_it(
+def test_a_plain_line_without_a_known_total_has_no_time_left(
     clock: list[float], caplog: pytest.LogCaptureFixture
 ) -> None:
     assert shown(None, clock, caplog) == ["update 57  loss 3.0"]
 
 
-def test_the_live_line_has_the_last_validation_and_the_patience_left_and_ends_with_them(
+def test_the_progress_line_has_the_last_validation_and_the_patience_left(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[str] = []

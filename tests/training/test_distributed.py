@@ -105,12 +105,12 @@ def alone(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_many_processes_make_the_run_of_one(alone: Path, data: Path, tmp_path: Path) -> None:
+def test_several_processes_make_the_same_run_as_one(alone: Path, data: Path, tmp_path: Path) -> None:
     assert train(3, tmp_path, data) == [0, 0, 0]
     assert_same_run(tmp_path, alone)
 
 
-def test_in_bfloat16_many_processes_make_the_run_of_one_to_its_rounding(data: Path, tmp_path: Path) -> None:
+def test_in_bfloat16_several_processes_make_the_same_run_as_one_to_rounding(data: Path, tmp_path: Path) -> None:
     """Each share of a gradient is rounded by itself, by 2^-8 of its size at most, before the shares are added up.
 
     So the way that the weights go turns away by less than 2^-8 of its length. One sentence that is lost in one of
@@ -132,7 +132,7 @@ def test_in_bfloat16_many_processes_make_the_run_of_one_to_its_rounding(data: Pa
 
 
 @pytest.mark.parametrize(("first", "then"), [(1, 2), (2, 1)])
-def test_a_run_goes_on_with_another_number_of_processes(
+def test_a_run_is_resumed_with_another_number_of_processes(
     first: int, then: int, alone: Path, data: Path, tmp_path: Path
 ) -> None:
     train(first, tmp_path, data, max_updates=8)
@@ -141,7 +141,7 @@ def test_a_run_goes_on_with_another_number_of_processes(
     assert_same_run(tmp_path, alone)
 
 
-def test_more_processes_than_sentences_in_a_batch_make_the_run_of_one(data: Path, tmp_path: Path) -> None:
+def test_more_processes_than_sentences_in_a_batch_make_the_same_run_as_one(data: Path, tmp_path: Path) -> None:
     run_experiment(planned(batch_sentences=1), data, tmp_path / "alone", CPU)
     (tmp_path / "two").mkdir()
     train(2, tmp_path / "two", data, batch_sentences=1)
@@ -160,7 +160,7 @@ def test_dropout_differs_between_processes_and_between_updates(monkeypatch: pyte
     assert len(drawn) == 300
 
 
-def test_a_process_that_fails_ends_all_and_says_why(data: Path, tmp_path: Path) -> None:
+def test_a_failing_process_ends_all_and_reports_why(data: Path, tmp_path: Path) -> None:
     ModelFolder(tmp_path).write_config(to_dict(planned()))  # of a later version
     (tmp_path / "format_version").write_text("99\n")
     (tmp_path / "checkpoints" / "step-3").mkdir(parents=True)
@@ -179,7 +179,7 @@ def test_a_process_that_fails_ends_all_and_says_why(data: Path, tmp_path: Path) 
          "process 1 of 2 cannot reach the others: .*MASTER_ADDR expected"),
     ],
 )  # fmt: skip
-def test_processes_that_torchrun_did_not_start_are_told(
+def test_processes_not_started_by_torchrun_are_an_error(
     environment: dict[str, str], complaint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in environment.items():
@@ -189,7 +189,7 @@ def test_processes_that_torchrun_did_not_start_are_told(
         pass
 
 
-def test_more_processes_than_gpus_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_processes_than_gpus_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"WORLD_SIZE": "2", "RANK": "1", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
@@ -200,7 +200,7 @@ def test_more_processes_than_gpus_are_told(monkeypatch: pytest.MonkeyPatch) -> N
         pass
 
 
-def test_processes_that_see_different_folders_are_told(
+def test_processes_with_different_folders_are_an_error(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(distributed, "highest", lambda number: number + 3)  # another found a later checkpoint
@@ -221,7 +221,7 @@ def endless(data: Path, tmp_path: Path) -> Iterator[list[BaseProcess]]:
         process.join()
 
 
-def test_a_process_that_is_killed_ends_all(endless: list[BaseProcess], tmp_path: Path) -> None:
+def test_a_killed_process_ends_all(endless: list[BaseProcess], tmp_path: Path) -> None:
     endless[1].kill()
     assert ended(endless) == [7, -signal.SIGKILL]
     assert "process 0 of 2: another process has failed or hangs" in (tmp_path / "error.0").read_text()
@@ -251,7 +251,7 @@ finally:
 """
 
 
-def test_torchrun_starts_them_only_the_first_one_speaks_and_no_thread_of_the_group_is_left(
+def test_with_torchrun_only_the_first_process_logs_and_no_thread_of_the_group_is_left(
     data: Path, tmp_path: Path
 ) -> None:
     """Such a thread could abort a process as it ends."""

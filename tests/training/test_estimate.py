@@ -29,13 +29,13 @@ def estimated(words: int = 1000, **training: object) -> Estimate:
 
 
 @pytest.mark.parametrize(("name", "states"), [("sgd", 0), ("adam", 2), ("adadelta", 2)])
-def test_a_parameter_takes_four_bytes_for_itself_its_gradient_and_every_state(name: str, states: int) -> None:
+def test_a_parameter_its_gradient_and_each_optimizer_state_take_four_bytes(name: str, states: int) -> None:
     found = estimated(optimizer={"name": name, "lr": 0.1})
     assert found.weights == 4_000_000
     assert found.optimizer == 4_000_000 * (1 + states)
 
 
-def test_what_a_pass_takes_grows_with_its_words() -> None:
+def test_the_memory_of_a_micro_batch_grows_with_its_words() -> None:
     one, two = (estimated(pass_tokens=tokens).activations - CHUNKS for tokens in (4096, 8192))
     assert 0 < one < two
     assert two == pytest.approx(2 * one, rel=0.01)
@@ -100,7 +100,7 @@ def found_budget(
     return busy_budget(small_run(small_experiment(**AUTO, **training), corpus))  # type: ignore[arg-type]
 
 
-def test_a_budget_is_found_from_which_twice_as_many_tokens_bring_less_than_a_twentieth(
+def test_the_budget_found_is_the_smallest_whose_double_is_less_than_5_percent_faster(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert found_budget(monkeypatch, lambda words: 0.001 * words) == 256
@@ -111,7 +111,7 @@ def test_a_budget_is_found_from_which_twice_as_many_tokens_bring_less_than_a_twe
         assert gains[budget] < 1.06
 
 
-def test_no_budget_is_more_than_a_pass_or_than_memory_holds_or_than_the_corpus_has(
+def test_a_budget_is_limited_by_pass_tokens_memory_and_the_corpus(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     always = lambda words: 1.0  # noqa: E731 - the more words the better
@@ -124,7 +124,7 @@ def test_no_budget_is_more_than_a_pass_or_than_memory_holds_or_than_the_corpus_h
     assert found_budget(monkeypatch, always) == 256
 
 
-def test_finding_a_budget_leaves_the_model_as_it_is(data: Path) -> None:
+def test_finding_a_budget_does_not_change_the_model(data: Path) -> None:
     planned = small_experiment(**AUTO, optimizer={"name": "adamw", "lr": 0.1, "decay": 0.1})
     model = planned.build(14, 14)
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
@@ -145,7 +145,7 @@ def test_a_run_keeps_the_budget_it_began_with(data: Path, tmp_path: Path, monkey
     assert all(torch.equal(ours[name], tensor) for name, tensor in theirs.items())
 
 
-def test_a_run_with_batches_of_sentences_does_not_go_on_with_a_measured_budget(data: Path, tmp_path: Path) -> None:
+def test_a_run_with_batches_of_sentences_is_not_resumed_with_a_measured_budget(data: Path, tmp_path: Path) -> None:
     run_experiment(small_experiment(max_updates=1), data, tmp_path, CPU)
     with pytest.raises(UserError, match=r"other settings, see above: training\.batch_sentences, training.batch_tokens"):
         run_experiment(small_experiment(**AUTO, max_updates=2), data, tmp_path, CPU)

@@ -233,7 +233,7 @@ def test_the_first_updates_are_those_of_the_authors_trainer(
         ("dtmt1", "corrected", 4e-3), ("dtmt1", "margin", 1e-6), ("dtmt1", "replicas", 4e-2),
     ],
 )  # fmt: skip
-def test_what_differs_by_design_from_the_authors_trainer_leads_elsewhere_but_not_far(
+def test_intended_differences_from_the_authors_trainer_change_little(
     preset: str, differs: str, most: float, runs: dict[str, tuple[Arrays, float]], data: Path
 ) -> None:
     (ours, travelled), release = runs[preset], RELEASES[preset]

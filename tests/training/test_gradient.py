@@ -28,7 +28,7 @@ def gradient_of(run: Run, rows: np.ndarray) -> Gradient:
     return read(accumulate(run, rows, micro_batches(run, rows)), torch.zeros(()))[0]
 
 
-def test_a_batch_in_several_passes_has_the_gradient_of_one_pass(data: Path) -> None:
+def test_a_batch_in_micro_batches_has_the_same_gradient(data: Path) -> None:
     planned = small_experiment()
     corpus = Corpus.open(data, "train")
     torch.manual_seed(3)
@@ -51,9 +51,7 @@ def test_a_batch_in_several_passes_has_the_gradient_of_one_pass(data: Path) -> N
 
 
 @pytest.mark.parametrize("preset", one_of_each_architecture())
-def test_in_bfloat16_and_two_passes_every_architecture_has_the_gradient_of_float32_in_one(
-    preset: str, data: Path
-) -> None:
+def test_in_bfloat16_and_micro_batches_every_architecture_has_the_gradient_of_float32(preset: str, data: Path) -> None:
     experiment = toy(preset_experiment(preset))
     without = {name: 0.0 for name in vars(experiment.model) if name.endswith("dropout")}
     corpus, rows = Corpus.open(data, "train"), np.arange(60).repeat(3)
@@ -83,7 +81,7 @@ def test_with_dropout_and_in_bfloat16_every_architecture_has_a_gradient(preset: 
     assert any(gradient.any() for gradient in gradients)
 
 
-def test_dropped_words_are_the_only_ones_whose_vectors_get_no_gradient() -> None:
+def test_only_embeddings_of_dropped_words_get_no_gradient() -> None:
     torch.manual_seed(3)
     model = small_experiment().build(60, 60).eval()  # without other dropout
     src, tgt = torch.arange(4, 54).view(2, 25), torch.arange(4, 54).view(2, 25)
@@ -99,7 +97,7 @@ def test_dropped_words_are_the_only_ones_whose_vectors_get_no_gradient() -> None
         assert 10 < len(trained) < 40
 
 
-def test_words_are_dropped_with_their_probability_and_become_the_start_symbol() -> None:
+def test_words_are_dropped_with_the_given_probability_and_become_bos() -> None:
     ids = torch.randint(4, 9, (200, 500))
     kept = drop_words(ids, 0.3)
     dropped = kept != ids
@@ -161,7 +159,7 @@ class Memory:
         monkeypatch.setattr(Seq2Seq, "forward", forward)
 
 
-def test_a_batch_that_memory_does_not_hold_is_done_in_halves_with_the_same_gradient(
+def test_a_batch_that_does_not_fit_into_memory_is_halved_with_the_same_gradient(
     data: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     corpus, rows = Corpus.open(data, "train"), torch.arange(20).numpy()
@@ -181,7 +179,7 @@ def test_a_batch_that_memory_does_not_hold_is_done_in_halves_with_the_same_gradi
     ]
 
 
-def test_a_pair_that_memory_does_not_hold_is_an_error(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pair_that_does_not_fit_into_memory_is_an_error(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Memory(monkeypatch, 0)
     corpus, rows = Corpus.open(data, "train"), torch.arange(2).numpy()
     with pytest.raises(UserError, match=r"a pair of \d and \d tokens does not fit into the memory of cpu; use a"):
@@ -197,7 +195,7 @@ def test_how_often_memory_ran_out_is_kept_and_logged(
     assert halvings == [2, 4]
 
 
-def test_the_next_update_is_prepared_before_this_one_is_waited_for(
+def test_the_next_update_is_prepared_before_waiting_for_this_one(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And no batch is prepared twice, at the end of an epoch neither."""

@@ -49,7 +49,7 @@ def test_a_run_in_pieces_equals_a_run_in_one_go(precision: str, data: Path, tmp_
         assert torch.equal(pieces[name], tensor), name
 
 
-def test_a_killed_run_repeats_what_was_not_saved_and_logs_it_once(
+def test_a_killed_run_repeats_unsaved_updates_and_logs_them_once(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trained(tmp_path / "whole", data, valid_every=4)
@@ -81,7 +81,7 @@ def test_a_killed_run_repeats_what_was_not_saved_and_logs_it_once(
         ("nmtkit.training.checkpoint.save_validated", 12, 5),
     ],
 )
-def test_a_run_whose_validation_is_ended_has_saved_the_update_before_and_goes_on_by_validating_it(
+def test_a_run_stopped_in_validation_is_resumed_with_that_validation(
     ended: str, update: int, valid_every: int | None, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first moment is before anything is measured, the second after it is logged; both may be in the last one."""
@@ -110,7 +110,7 @@ def test_a_run_whose_validation_is_ended_has_saved_the_update_before_and_goes_on
     assert all(torch.equal(tensor, whole[name]) for name, tensor in everything(tmp_path / "killed", 12).items())
 
 
-def test_a_run_that_was_killed_in_its_last_validation_and_goes_on_for_longer_equals_the_longer_run(
+def test_a_run_killed_in_its_last_validation_and_extended_equals_the_longer_run(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trained(tmp_path / "whole", data, valid_every=5)
@@ -124,7 +124,7 @@ def test_a_run_that_was_killed_in_its_last_validation_and_goes_on_for_longer_equ
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_stops_after_the_update_and_the_run_goes_on_as_if_nothing_had_been(
+def test_a_run_stopped_by_a_signal_after_an_update_is_resumed_exactly(
     number: int, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(signal, "getsignal", lambda _: signal.SIG_DFL)  # also where nohup runs the tests
@@ -145,14 +145,14 @@ def test_a_signal_stops_after_the_update_and_the_run_goes_on_as_if_nothing_had_b
     assert metrics(tmp_path / "stopped") == metrics(tmp_path / "whole")
 
 
-def test_bfloat16_products_train_as_float32_ones_do(data: Path, tmp_path: Path) -> None:
+def test_bfloat16_products_train_like_float32_ones(data: Path, tmp_path: Path) -> None:
     for precision in ("float32", "bfloat16"):
         trained(tmp_path / precision, data, precision=precision, max_updates=6)
     exact, rough = (metrics(tmp_path / precision)[0]["loss"] for precision in ("float32", "bfloat16"))
     assert rough == pytest.approx(exact, rel=0.02)
 
 
-def test_a_run_with_two_metrics_goes_on_as_if_it_had_never_stopped(data: Path, tmp_path: Path) -> None:
+def test_a_run_with_two_metrics_is_resumed_exactly(data: Path, tmp_path: Path) -> None:
     two = {"stop_metric": "cross_entropy", "best_metric": "bleu", "valid_every": 2}
     trained(tmp_path / "whole", data, **two)
     trained(tmp_path / "pieces", data, **two, max_updates=5)
@@ -190,7 +190,7 @@ def begun(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("changes", CHANGES, ids=lambda changes: "-".join(changes))
-def test_settings_that_are_learnt_with_may_change_and_count_from_the_next_update(
+def test_hyperparameters_may_change_from_the_next_update_on(
     changes: dict[str, Any], begun: Path, data: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -209,7 +209,7 @@ def test_settings_that_are_learnt_with_may_change_and_count_from_the_next_update
     assert not any("it learns with these settings" in record.getMessage() for record in caplog.records)
 
 
-def test_a_changed_rate_is_the_one_that_is_used(data: Path, tmp_path: Path) -> None:
+def test_a_changed_learning_rate_is_used(data: Path, tmp_path: Path) -> None:
     rates = []
     for last, lr in ((2, 0.01), (4, 1e-7)):
         trained(tmp_path, data, max_updates=last, optimizer={"lr": lr}, groups={})
@@ -233,7 +233,7 @@ def test_dropout_may_change_and_the_order_of_the_data_may_not(data: Path, tmp_pa
         trained(tmp_path, data, optimizer={"name": "sgd"})
 
 
-def test_a_run_does_not_go_on_with_another_text(data: Path, tmp_path: Path) -> None:
+def test_a_run_is_not_resumed_with_another_text(data: Path, tmp_path: Path) -> None:
     trained(tmp_path / "run", data, max_updates=2)
     other = tmp_path / "other"
     shutil.copytree(data, other)
@@ -258,7 +258,7 @@ def test_ctrl_c_saves_and_then_ends_the_script_too(data: Path, tmp_path: Path, m
     assert ModelFolder(tmp_path).updates() == [1]
 
 
-def test_a_corpus_without_a_pair_that_is_short_enough_is_an_error(data: Path, tmp_path: Path) -> None:
+def test_a_corpus_without_short_enough_pairs_is_an_error(data: Path, tmp_path: Path) -> None:
     trained(tmp_path / "enough", data, max_length=3, max_updates=1)
     empty = small_experiment(max_length=1)
     corpus = Corpus.open(data, "train")
@@ -276,7 +276,7 @@ def test_a_corpus_without_a_pair_that_is_short_enough_is_an_error(data: Path, tm
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "trainer.pt"])
-def test_a_run_whose_newest_checkpoint_is_damaged_goes_on_from_the_one_before_as_its_message_says(
+def test_a_run_with_a_damaged_checkpoint_is_resumed_from_the_previous_one_with_the_named_remedy(
     name: str, data: Path, tmp_path: Path
 ) -> None:
     trained(tmp_path / "whole", data, valid_every=4)
@@ -310,13 +310,13 @@ def test_two_runs_in_one_folder_are_refused_until_the_first_has_ended(data: Path
     trained(tmp_path, data, max_updates=1)  # what a dead process held is free
 
 
-def test_nothing_is_made_before_the_configuration_is_found_good(data: Path, tmp_path: Path) -> None:
+def test_nothing_is_written_before_the_configuration_is_validated(data: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no parameter of that name"):
         trained(tmp_path / "run", data, groups={"recurent": {"lr": 1.0}})
     assert not (tmp_path / "run").exists()
 
 
-def test_a_full_disk_stops_the_run_which_goes_on_when_there_is_room(data: Path, tmp_path: Path) -> None:
+def test_a_full_disk_stops_the_run_and_it_is_resumed_later(data: Path, tmp_path: Path) -> None:
     """The limit on the size of files stands for the disk: what is written beyond it fails in the same way."""
     trained(tmp_path / "whole", data, valid_every=4)
     trained(tmp_path / "run", data, valid_every=4, max_updates=4)
@@ -335,7 +335,7 @@ def test_a_full_disk_stops_the_run_which_goes_on_when_there_is_room(data: Path, 
     assert metrics(tmp_path / "run") == metrics(tmp_path / "whole")
 
 
-def test_the_padding_of_every_epoch_is_in_the_history_and_said_once_however_often_the_run_stops(
+def test_padding_is_in_the_history_of_every_epoch_and_logged_once_for_any_number_of_stops(
     data: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
@@ -348,7 +348,7 @@ def test_the_padding_of_every_epoch_is_in_the_history_and_said_once_however_ofte
     assert said == [f"8 batches an epoch, {100 * found[0]['padding']:.1f} % of them padding"]
 
 
-def test_checkpoints_by_the_clock_replace_each_other_and_change_nothing(
+def test_checkpoints_between_validations_replace_each_other_and_change_nothing(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trained(tmp_path / "whole", data, valid_every=5, save_every=None)

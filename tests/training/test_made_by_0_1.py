@@ -40,11 +40,11 @@ def longer(run: ModelFolder) -> Experiment:
     return build_experiment(values, str(run.config))
 
 
-def test_its_run_translates_as_it_did(run: ModelFolder) -> None:
+def test_a_run_of_0_1_translates_as_before(run: ModelFolder) -> None:
     assert translated(run.path) == (OLD / "translations").read_text().splitlines()
 
 
-def test_its_run_goes_on_as_it_did(run: ModelFolder) -> None:
+def test_a_run_of_0_1_is_resumed_as_before(run: ModelFolder) -> None:
     progress = run_experiment(longer(run), OLD / "data", run.path, CPU)
     assert (progress.update, progress.finished) == (312, "312 updates")
     weights, expected = load_weights(run.weights(312)), load_weights(OLD / "update-312.safetensors")
@@ -55,14 +55,14 @@ def test_its_run_goes_on_as_it_did(run: ModelFolder) -> None:
     assert len(run.metrics.read_text().splitlines()) > len((OLD / "run" / "metrics.jsonl").read_text().splitlines())
 
 
-def test_its_run_is_averaged_and_becomes_part_of_an_ensemble(run: ModelFolder, tmp_path: Path) -> None:
+def test_a_run_of_0_1_is_averaged_and_used_in_an_ensemble(run: ModelFolder, tmp_path: Path) -> None:
     averaging.average(run, ModelFolder(tmp_path / "averaged"), [])
     write_ensemble([run.path, tmp_path / "averaged"], tmp_path / "ensemble", "prob", None)
     for folder in ("averaged", "ensemble"):
         assert translated(tmp_path / folder) == (OLD / "translations").read_text().splitlines()
 
 
-def test_damage_to_its_weights_is_noticed_by_the_sum_that_its_trainer_kept(run: ModelFolder) -> None:
+def test_damaged_weights_of_0_1_are_detected_by_the_trainers_checksum(run: ModelFolder) -> None:
     content = bytearray(run.weights(300).read_bytes())
     content[-1] ^= 1
     run.weights(300).write_bytes(content)

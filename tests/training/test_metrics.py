@@ -7,7 +7,7 @@ from nmtkit.training.metrics import log_metrics, rewind_metrics
 from nmtkit.training.progress import Progress
 
 
-def test_a_record_without_its_line_end_is_forgotten_and_joins_no_other(tmp_path: Path) -> None:
+def test_an_incomplete_record_is_dropped_and_not_joined_with_another(tmp_path: Path) -> None:
     run = ModelFolder(tmp_path)
     for update in (1, 2):
         log_metrics(run, {"kind": "epoch", "update": update})

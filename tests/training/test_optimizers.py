@@ -47,7 +47,7 @@ def test_every_parameter_is_in_the_group_of_its_innermost_name() -> None:
     }
 
 
-def test_a_group_has_its_own_rate_and_decay_or_the_runs() -> None:
+def test_a_group_has_its_own_rate_and_decay_or_those_of_the_run() -> None:
     groups = {"recurrent": Group(lr=0.5), "embedding": Group(decay=0.0)}
     optimizer = build_optimizer(Model(), Optimizer("adamw", 0.1, decay=2.0), groups)
     assert rates_of(optimizer) == {"recurrent": 0.5, "embedding": 0.1, "other": 0.1}
@@ -79,7 +79,7 @@ def test_adamw_with_a_zero_gradient_multiplies_by_exactly_1_minus_l_r(lr: float,
     assert all(torch.equal(p, old * (1 - lr * decay)) for p, old in zip(model.parameters(), before, strict=True))
 
 
-def test_adamw_decays_beside_the_step_and_adam_through_the_gradient() -> None:
+def test_adamw_decays_separately_and_adam_through_the_gradient() -> None:
     for name, expected in [("adamw", 0.9 - 0.1), ("adam", 1 - 0.1)]:
         model = Model()
         for parameter in model.parameters():
@@ -89,7 +89,7 @@ def test_adamw_decays_beside_the_step_and_adam_through_the_gradient() -> None:
             torch.testing.assert_close(parameter.detach(), torch.full_like(parameter, expected), rtol=0, atol=1e-8)
 
 
-def test_sgd_with_momentum_remembers_the_step_before() -> None:
+def test_sgd_with_momentum_adds_the_previous_step() -> None:
     model, config = Model(), Optimizer("sgd", 0.1, momentum=0.9)
     start = model.output.bias.detach().clone()
     optimizer = step(model, config, {}, gradient=1.0)
@@ -138,7 +138,7 @@ def initialised(init: str) -> Model:
     return model
 
 
-def test_initial_values_touch_their_group_only() -> None:
+def test_initialisation_changes_only_its_group() -> None:
     torch.manual_seed(0)
     untouched, model = Model(), initialised("zeros")
     assert not model.recurrent.weight.any()
@@ -147,7 +147,7 @@ def test_initial_values_touch_their_group_only() -> None:
     assert torch.equal(model.embedding.weight, untouched.embedding.weight)
 
 
-def test_default_leaves_the_layers_own_values() -> None:
+def test_default_keeps_the_initialisation_of_the_layer() -> None:
     torch.manual_seed(0)
     untouched, model = Model(), initialised("default")
     assert torch.equal(model.recurrent.weight, untouched.recurrent.weight)
@@ -159,7 +159,7 @@ def test_normal_has_the_given_deviation() -> None:
     assert abs(weight.mean().item()) < 0.005
 
 
-def test_uniform_fills_its_bounds() -> None:
+def test_uniform_covers_its_interval() -> None:
     weight = initialised("uniform 0.08").recurrent.weight
     assert weight.abs().max().item() == pytest.approx(0.08, rel=0.01)
     assert weight.std().item() == pytest.approx(0.08 / math.sqrt(3), rel=0.05)
@@ -175,7 +175,7 @@ def test_the_same_seed_gives_the_same_values() -> None:
     assert torch.equal(initialised("normal 1").recurrent.weight, initialised("normal 1").recurrent.weight)
 
 
-def test_a_group_that_names_nothing_is_the_users_mistake() -> None:
+def test_a_group_without_parameters_is_a_user_error() -> None:
     with pytest.raises(UserError, match=r"^training.groups.recurent: this model has no parameter of that name$"):
         initialise(Model(), {"recurent": Group()})
 
@@ -189,7 +189,7 @@ def test_other_may_be_a_group_even_when_nothing_is_left_over() -> None:
 @pytest.mark.parametrize(
     "init", ["ones", "normal", "normal x", "normal -1", "uniform 0", "zeros 3", "", "normal nan", "uniform 1e39"]
 )
-def test_an_unknown_initialiser_is_explained(init: str) -> None:
+def test_an_unknown_initialiser_is_an_error(init: str) -> None:
     with pytest.raises(UserError) as error:
         build(Group, {"init": init}, "groups")
     wanted = "default, zeros, orthogonal, or 'normal STD' or 'uniform BOUND' below 1e30"
@@ -206,7 +206,7 @@ def test_an_unknown_initialiser_is_explained(init: str) -> None:
         ({"name": "adagrad", "lr": 1}, "name: expected one of adam, adamw, sgd, nag, adadelta; found str 'adagrad'"),
     ],
 )
-def test_an_impossible_optimiser_is_explained(values: dict[str, Any], message: str) -> None:
+def test_an_impossible_optimiser_is_an_error(values: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError) as error:
         build(Optimizer, values, "optimizer")
     assert str(error.value) == f"optimizer: {message}"

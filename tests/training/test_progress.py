@@ -95,7 +95,7 @@ def test_a_falling_plateau_reduces_the_rate_at_every_validation_after_the_first_
     assert rates == pytest.approx([1, 1, 1, 0.1, 0.01])
 
 
-def test_the_run_ends_below_the_least_learning_rate(data: Path, tmp_path: Path) -> None:
+def test_the_run_ends_below_the_minimum_learning_rate(data: Path, tmp_path: Path) -> None:
     plateau = {"kind": "plateau", "factor": 0.1, "warmup": 3}  # a rate that has yet to rise ends nothing
     progress = run_with_scores(tmp_path, data, [5, 6, 4, 3, 2, 1], schedule=plateau, min_lr=5e-4)
     assert progress.update == 4  # from 0.01 to 1e-4

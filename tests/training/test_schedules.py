@@ -26,7 +26,7 @@ EN_FR = (1e-4, Schedule("rnmt", warmup=50, replicas=8, start=400_000, end=3_000_
         (Schedule("inverse_sqrt", warmup=4), {(1, 0): 0.25, (4, 0): 1.0, (16, 0): 0.5, (16, 3): 0.5}),
     ],
 )
-def test_the_rate_warms_up_linearly_and_falls_as_its_kind_says(
+def test_the_rate_warms_up_linearly_and_falls_according_to_its_kind(
     schedule: Schedule, expected: dict[tuple[int, int], float]
 ) -> None:
     for (update, decays), multiplier in expected.items():
@@ -66,7 +66,7 @@ def test_equation_17_reaches_exactly_half_the_base_rate_at_its_end_and_holds_it(
 
 @pytest.mark.parametrize(("pair", "t", "rate"), [(ZH_EN, 60000, 1.25e-4), (EN_DE, 200_000, 1.649e-5),
                                                  (EN_FR, 500_000, 1.721e-5)])  # fmt: skip
-def test_without_hold_equation_17_goes_on_falling(pair: tuple[float, Schedule], t: int, rate: float) -> None:
+def test_without_hold_equation_17_continues_to_fall(pair: tuple[float, Schedule], t: int, rate: float) -> None:
     lr0, s = pair
     falling = Schedule("rnmt", warmup=s.warmup, replicas=s.replicas, start=s.start, end=s.end, hold=False)
     assert lr0 * falling.multiplier(t + 1, 0) == pytest.approx(rate, rel=4e-4)
@@ -98,7 +98,7 @@ def test_with_one_replica_equation_17_only_decays() -> None:
         ({"warmup": -1}, "warmup: -1 is not at least 0"),
     ],
 )
-def test_an_impossible_schedule_is_explained(values: dict[str, Any], message: str) -> None:
+def test_an_impossible_schedule_is_an_error(values: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError) as error:
         build(Schedule, values, "schedule")
     assert str(error.value) == f"schedule: {message}"

@@ -9,7 +9,7 @@ import pytest
 from nmtkit.training.signals import stop_signals
 
 
-def test_a_run_that_nohup_protects_goes_on_when_its_terminal_closes() -> None:
+def test_under_nohup_a_run_continues_when_its_terminal_closes() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         with stop_signals() as received:
@@ -19,7 +19,7 @@ def test_a_run_that_nohup_protects_goes_on_when_its_terminal_closes() -> None:
         signal.signal(signal.SIGHUP, before)
 
 
-def test_a_run_in_another_thread_than_the_main_one_goes_on_without_signals() -> None:
+def test_a_run_outside_the_main_thread_works_without_signals() -> None:
     def stop() -> list[int]:
         with stop_signals() as received:
             return received
@@ -28,7 +28,7 @@ def test_a_run_in_another_thread_than_the_main_one_goes_on_without_signals() -> 
         assert pool.submit(stop).result() == []
 
 
-def test_a_second_ctrl_c_stops_at_once() -> None:
+def test_a_second_ctrl_c_stops_immediately() -> None:
     with pytest.raises(KeyboardInterrupt), stop_signals() as received:  # noqa: PT012
         os.kill(os.getpid(), signal.SIGTERM)
         os.kill(os.getpid(), signal.SIGINT)

@@ -36,27 +36,27 @@ def measured(monkeypatch: pytest.MonkeyPatch, seconds: dict[int, float]) -> None
         ({1: 1.0, 8: 7.0, 4: 6.0, 2: 5.0}, 1),
     ],
 )
-def test_threads_are_halved_until_they_are_not_in_each_others_way(
+def test_threads_are_halved_until_they_do_not_slow_each_other_down(
     seconds: dict[int, float], chosen: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     measured(monkeypatch, seconds)
     assert choose_threads(0) == torch.get_num_threads() == chosen
 
 
-def test_a_run_keeps_the_number_it_began_with_as_far_as_there_are_so_many(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_resumed_run_keeps_its_number_of_threads_if_available(monkeypatch: pytest.MonkeyPatch) -> None:
     measured(monkeypatch, {})
     assert choose_threads(3) == torch.get_num_threads() == 3
     torch.set_num_threads(2)
     assert choose_threads(3) == torch.get_num_threads() == 2
 
 
-def test_what_the_environment_says_is_obeyed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_takes_precedence(monkeypatch: pytest.MonkeyPatch) -> None:
     measured(monkeypatch, {})
     monkeypatch.setenv("OMP_NUM_THREADS", "8")
     assert choose_threads(0) == choose_threads(3) == torch.get_num_threads() == 8
 
 
-def test_a_run_that_began_beside_a_busy_process_goes_on_with_its_threads_when_it_is_alone(
+def test_a_run_that_began_on_a_busy_machine_keeps_its_threads_when_resumed(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "nmtkit")

@@ -73,7 +73,7 @@ def test_every_validation_measures_the_token_errors_of_the_same_training_pairs(d
 @pytest.mark.parametrize(
     ("src", "tgt"), [(["", "", ""], ["ba", "be", "bi"]), (["ba", "be"], ["", ""]), (["", "ba"], ["ba", ""]), ([], [])]
 )
-def test_a_development_set_without_a_pair_of_words_is_refused_before_anything_is_made(
+def test_a_development_set_without_words_is_refused_before_anything_is_written(
     src: list[str], tgt: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for place in ("text.raw.has_words", "data.encoding.has_words"):  # which version 0.1 did not look for

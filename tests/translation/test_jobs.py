@@ -78,7 +78,7 @@ def texts(seconds: float, windows: list[Window], count: int, start: float) -> li
 
 
 @pytest.mark.parametrize("start", [0.0, 1e-9, 1e9])
-def test_every_line_is_answered_in_its_place_whoever_translates_it(crowd: type[Crowd], start: float) -> None:
+def test_translations_are_in_order_whichever_process_made_them(crowd: type[Crowd], start: float) -> None:
     windows = [lines(3), lines(LARGEST_WINDOW, 3), lines(SHARE + 1, 5000), lines(1, 9000)]
     assert texts(1.0, windows, 2, start) == [line for window in windows for line, _ in window]
     assert crowd.asked == ([] if start > 1 else [2])
@@ -94,7 +94,7 @@ def test_a_short_text_starts_no_process_and_a_long_or_slow_one_does(crowd: type[
     assert crowd.asked == [2]
 
 
-def test_a_text_whose_end_is_not_in_sight_is_taken_to_be_twice_as_long(crowd: type[Crowd]) -> None:
+def test_a_stream_is_assumed_to_be_twice_as_long_as_read_so_far(crowd: type[Crowd]) -> None:
     start = saved(0.2 / 1000 * (LARGEST_WINDOW - SHARE), 2) * 1.1  # more than what is left of one window saves
     texts(0.2, [lines(LARGEST_WINDOW - 1)], 2, start)
     assert crowd.asked == []
@@ -105,7 +105,7 @@ def test_a_text_whose_end_is_not_in_sight_is_taken_to_be_twice_as_long(crowd: ty
 @pytest.mark.parametrize(
     ("number", "count"), [(3 * SHARE + 5, 2), (2 * LEAST, 2), (LARGEST_WINDOW, 3), (700, 16), (1, 2)]
 )
-def test_parts_have_lines_of_about_one_length_and_together_all(number: int, count: int) -> None:
+def test_parts_have_lines_of_similar_length_and_together_all_lines(number: int, count: int) -> None:
     window = lines(number)
     parts = Parts(window, count)
     taken = []
@@ -123,7 +123,7 @@ def test_parts_have_lines_of_about_one_length_and_together_all(number: int, coun
 
 
 @pytest.mark.parametrize(("number", "count"), [(SHARE + 1, 2), (1000, 2), (LARGEST_WINDOW, 3), (LARGEST_WINDOW, 16)])
-def test_every_process_has_as_many_parts_of_as_much_work(number: int, count: int) -> None:
+def test_every_process_has_equally_many_parts_of_equal_work(number: int, count: int) -> None:
     window = lines(number)
     parts, amounts = Parts(window, count), []
     while parts.left:
@@ -135,7 +135,7 @@ def test_every_process_has_as_many_parts_of_as_much_work(number: int, count: int
     assert max(amounts) - min(amounts) <= 2 * longest
 
 
-def test_one_enormous_line_is_a_part_and_the_others_have_theirs() -> None:
+def test_one_huge_line_is_a_part_of_its_own() -> None:
     window = [("x" * 1_000_000, ""), *lines(300)]
     parts = Parts(window, 2)
     assert parts.next() == window[:1]
@@ -143,7 +143,7 @@ def test_one_enormous_line_is_a_part_and_the_others_have_theirs() -> None:
 
 
 @pytest.mark.parametrize("copies", [False, CAN_FORK], ids=["spawned", "forked"])
-def test_processes_give_the_translations_of_one_and_leave_the_threads_as_they_were(copies: bool) -> None:
+def test_several_processes_translate_like_one_and_restore_the_threads(copies: bool) -> None:
     before = torch.get_num_threads()
     job = Job(Models((OLD,), "cpu", None, None, "float32", None), Request(beam_size=2))
     window = [(" ".join("abcde"[(i + j) % 5] for j in range(i % 4)), "") for i in range(2 * SHARE + 40)]
@@ -154,7 +154,7 @@ def test_processes_give_the_translations_of_one_and_leave_the_threads_as_they_we
 
 
 @pytest.mark.parametrize("products", ["float32", "bfloat16"])
-def test_a_process_multiplies_in_the_format_that_the_first_one_measured(
+def test_all_processes_use_the_precision_measured_by_the_first(
     products: Products, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(precision, "_bfloat16_is_faster", lambda: products == "bfloat16")
@@ -167,7 +167,7 @@ def test_a_process_multiplies_in_the_format_that_the_first_one_measured(
 
 
 @pytest.mark.parametrize("command", ["translate", "serve --port 0"])
-def test_commands_with_several_processes_find_out_once_what_a_precision_comes_to(
+def test_commands_with_several_processes_resolve_the_precision_once(
     command: str, nmtkit: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = list[Models]()

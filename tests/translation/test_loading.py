@@ -27,7 +27,7 @@ def texts(translator: Translator) -> list[tuple[str, float]]:
     return [(t.text, t.score) for best in found for t in best]
 
 
-def test_an_ensembles_folder_is_the_ensemble_and_whole_in_itself(models: list[Path], tmp_path: Path) -> None:
+def test_an_ensemble_folder_is_the_ensemble_and_self_contained(models: list[Path], tmp_path: Path) -> None:
     loading.write_ensemble(models, tmp_path / "ens", "logprob", [2.0, 1.0, 1.0])
     expected = texts(loading.load(models, "cpu", "logprob", [2.0, 1.0, 1.0]))
     for model in models:
@@ -43,7 +43,7 @@ def test_a_model_with_itself_translates_as_the_model(models: list[Path]) -> None
     assert texts(loading.load(models[:2], "cpu")) != expected
 
 
-def test_members_may_read_other_words_and_pieces(models: list[Path]) -> None:
+def test_members_may_have_different_source_vocabularies_and_segmentation(models: list[Path]) -> None:
     rows = (models[1] / "vocab.src").read_text().splitlines(keepends=True)
     (models[1] / "vocab.src").write_text("".join(rows[:4] + rows[:3:-1]))
     (models[2] / "bpe.src").write_text("#version: 0.2\nl o\n")
@@ -53,7 +53,7 @@ def test_members_may_read_other_words_and_pieces(models: list[Path]) -> None:
     assert len(loading.load([models[0]] * 2, "cpu").sources) == 1
 
 
-def test_models_that_write_other_words_cannot_be_combined(models: list[Path], tmp_path: Path) -> None:
+def test_models_with_different_target_vocabularies_cannot_be_combined(models: list[Path], tmp_path: Path) -> None:
     rows = (models[1] / "vocab.tgt").read_text().splitlines(keepends=True)
     (models[1] / "vocab.tgt").write_text("".join([*rows[:5], "z\t1\n", *rows[6:]]))
     with pytest.raises(UserError, match=r"line 6 of their vocab.tgt is 'b' and 'z'; train them on one data folder"):
@@ -99,9 +99,7 @@ def test_weights_are_one_for_each_model(models: list[Path], tmp_path: Path) -> N
         ({"folder": []}, "`folder`: no model in the list; name at least one"),
     ],
 )
-def test_what_models_cannot_be_loaded_with_is_an_error(
-    models: list[Path], given: dict[str, Any], complaint: str
-) -> None:
+def test_impossible_arguments_of_load_are_errors(models: list[Path], given: dict[str, Any], complaint: str) -> None:
     with pytest.raises(UserError, match=f"^{complaint}$"):
         nmtkit.load(**{"folder": models, "device": "cpu"} | given)
 
@@ -152,7 +150,7 @@ def test_members_may_be_in_other_precisions(
     assert forced(near, ["a b"], ["b a"])[0].score != forced(exact, ["a b"], ["b a"])[0].score
 
 
-def test_auto_is_what_the_device_is_measured_to_multiply_fastest_and_scores_in_float32(
+def test_auto_is_the_fastest_measured_precision_and_scores_in_float32(
     models: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(matrix, "SMALL", 0)

@@ -29,7 +29,7 @@ def translator(tmp_path_factory: pytest.TempPathFactory) -> Translator:
 LINES = ["a b c d", "b", "", "d c b a d"]
 
 
-def test_the_hypotheses_are_those_of_the_beam_by_their_agreement_with_the_samples(
+def test_the_hypotheses_of_the_beam_are_ranked_by_utility_against_the_samples(
     translator: Translator,
 ) -> None:
     request = Request(mbr=7, n_best=4, beam_size=6)
@@ -48,7 +48,7 @@ def test_a_line_has_the_same_translation_whatever_the_others(translator: Transla
     assert list(translator.translate(LINES, Request(mbr=3))) == alone
 
 
-def test_the_translation_keeps_what_else_is_asked_for(translator: Translator) -> None:
+def test_minimum_bayes_risk_works_with_other_options(translator: Translator) -> None:
     [[best], *_] = translator.answer(LINES, Request(mbr=3, alignment=True, attention=True))
     assert best.alignment is not None
     assert best.attention is not None
@@ -64,6 +64,6 @@ def test_the_translation_keeps_what_else_is_asked_for(translator: Translator) ->
         ({"mbr": 2, "prefixes": True}, "`mbr`: sampling does not support `prefixes`; leave one of them out"),
     ],
 )
-def test_what_does_not_go_with_it_is_refused(options: dict[str, int], complaint: str) -> None:
+def test_options_that_conflict_with_minimum_bayes_risk_are_refused(options: dict[str, int], complaint: str) -> None:
     with pytest.raises(UserError, match=complaint):
         Request(**options)  # type: ignore[arg-type]

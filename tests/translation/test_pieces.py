@@ -53,14 +53,16 @@ def test_a_line_is_cut_at_the_best_place(text: str, limit: int, expected: list[s
 
 
 @given(st.lists(st.sampled_from(["a", "low@@", ".", ",", "”", "b"]), max_size=200), st.integers(1, 30))
-def test_pieces_are_the_line_and_in_proportion_to_its_length(tokens: list[str], limit: int) -> None:
+def test_pieces_concatenate_to_the_line_and_their_number_is_proportional_to_its_length(
+    tokens: list[str], limit: int
+) -> None:
     parts = slices(tokens, cuts(tokens, limit, PIPELINE))
     assert [token for part in parts for token in part] == tokens
     assert all(max(1, limit // 2) <= len(part) <= limit for part in parts[:-1])
     assert len(parts[-1]) <= limit
 
 
-def test_another_reading_is_cut_at_the_same_characters() -> None:
+def test_another_tokenisation_is_cut_at_the_same_characters() -> None:
     assert same_cuts([0, 2, 3], ["lower", "a", "lower", "b"], ["low@@", "er", "a", "l@@", "ower", "b"]) == [0, 3, 5]
 
 
@@ -116,7 +118,7 @@ def test_the_n_best_of_a_line_in_pieces_are_different_and_sorted(translator: Tra
     assert [t.score for t in best] == sorted((t.score for t in best), reverse=True)
 
 
-def test_samples_of_a_line_in_pieces_are_its_own_wherever_it_stands(translator: Translator) -> None:
+def test_samples_of_a_line_in_pieces_do_not_depend_on_its_position(translator: Translator) -> None:
     request = Request(n_best=3, seed=7, max_input_length=4)
     [alone] = translator.answer(["a b c d e f g h"], request)
     _, beside = translator.answer(["c", "a b c d e f g h"], request)
@@ -175,7 +177,7 @@ class Counting(Echo):
         return super().step(memory, state, y)
 
 
-def test_the_work_for_a_line_is_in_proportion_to_its_length(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_work_for_a_line_is_proportional_to_its_length(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In rows times source tokens, which a step is paid by: without pieces, four times the length is 16 times that."""
     model: Any = Counting(looks=True)
     monkeypatch.setattr(loading, "load_model", lambda *_: (model, load_echo(tmp_path, torch.device("cpu"))[1]))

@@ -13,7 +13,7 @@ from tests.echo import load_echo, write_folder
 
 
 @pytest.mark.parametrize("name", ["run", "blind"])
-def test_quality_is_the_mean_probability_less_what_the_source_words_lack_of_attention(
+def test_quality_is_the_mean_probability_reduced_by_missing_source_attention(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(loading, "load_model", load_echo)

@@ -34,13 +34,13 @@ from nmtkit.translation.request import MAX_INPUT_LENGTH, Request
         ({"references": True, "max_input_length": 9}, "leave `max_input_length` out"),
     ],
 )
-def test_wishes_that_exclude_each_other_are_refused_by_name(wishes: dict[str, Any], complaint: str) -> None:
+def test_options_that_exclude_each_other_are_refused_by_name(wishes: dict[str, Any], complaint: str) -> None:
     with pytest.raises(UserError, match=f"{complaint}$"):
         Request(**wishes)
 
 
 @given(n=st.integers(1, 9_000) | st.integers(9_990, 10_010) | st.integers(11_000))
-def test_as_many_translations_may_be_asked_for_as_the_widest_beam_holds(n: int) -> None:
+def test_the_maximum_number_of_translations_is_the_maximum_beam_size(n: int) -> None:
     try:
         Search(beam_size=n)
     except ValueError as error:
@@ -52,11 +52,11 @@ def test_as_many_translations_may_be_asked_for_as_the_widest_beam_holds(n: int) 
         assert Request(n_best=n).n_best == Request(n_best=n, seed=1).n_best == n
 
 
-def test_a_coverage_penalty_of_nothing_is_none() -> None:
+def test_a_coverage_penalty_of_0_is_unset() -> None:
     assert Request(seed=1, coverage_penalty=0.0).seed == 1
 
 
-def test_search_settings_are_the_models_but_for_those_asked_for() -> None:
+def test_search_settings_are_the_models_unless_requested() -> None:
     own = Search(beam_size=7, alpha=0.3)
     assert Request().search(own) == own
     assert Request(beam_size=2, max_len_b=9).search(own) == Search(beam_size=2, alpha=0.3, max_len_b=9)
@@ -70,13 +70,13 @@ def test_search_settings_are_the_models_but_for_those_asked_for() -> None:
     assert not settings
 
 
-def test_search_settings_that_cannot_be_are_refused_by_name() -> None:
+def test_impossible_search_settings_are_refused_by_name() -> None:
     with pytest.raises(UserError, match=r"^`beam_size`: 0 is not between 1 and 10000$"):
         Request(beam_size=0).search(Search())
     with pytest.raises(UserError, match=r"^`alpha`: `length_penalty` avg does not use it; only gnmt and power do$"):
         Request(alpha=0.5).search(Search(length_penalty="avg"))
 
 
-def test_a_line_may_be_as_long_as_is_said() -> None:
+def test_max_input_length_limits_the_length_of_a_line() -> None:
     assert Request().limit == MAX_INPUT_LENGTH
     assert Request(max_input_length=3).limit == 3

@@ -11,17 +11,17 @@ def test_windows_grow_and_lose_nothing() -> None:
     assert [i for window in windows(range(10_000), lambda: True, FIRST_WINDOW) for i in window] == list(range(10_000))
 
 
-def test_a_window_ends_where_the_next_line_would_have_to_be_waited_for() -> None:
+def test_a_window_ends_when_reading_the_next_line_would_block() -> None:
     ready = iter([True, False, False, True, False])
     assert list(windows("abcde", lambda: next(ready), FIRST_WINDOW)) == [["a", "b"], ["c"], ["d", "e"]]
 
 
-def test_windows_are_large_at_once_where_it_is_known_that_nobody_waits() -> None:
+def test_windows_are_large_from_the_start_if_nobody_waits() -> None:
     sizes = [len(window) for window in windows(range(5000), lambda: True, LARGEST_WINDOW)]
     assert sizes == [LARGEST_WINDOW, LARGEST_WINDOW, 5000 - 2 * LARGEST_WINDOW]
 
 
-def test_an_input_that_does_not_wait_is_waited_for() -> None:
+def test_a_non_blocking_input_is_waited_for() -> None:
     reading, writing = os.pipe()
     os.set_blocking(reading, False)
     later = threading.Timer(0.05, os.write, (writing, b"a\nb"))

@@ -41,7 +41,7 @@ def test_a_term_of_the_line_is_in_its_translation_and_no_other_is(translator: Tr
 @pytest.mark.parametrize("wishes", [{"beam_size": 1}, {"n_best": 3}, {"replace_unk": True},
                                     {"max_input_length": 2}, {"tokenized": True}, {"alignment": True},
                                     {"coverage_penalty": 0.1}, {"attention": True, "stop": "all"}])  # fmt: skip
-def test_terms_go_with_every_other_option_of_a_beam_search(translator: Translator, wishes: dict[str, Any]) -> None:
+def test_terms_work_with_every_other_option_of_beam_search(translator: Translator, wishes: dict[str, Any]) -> None:
     translator = with_lexicon(translator, {"a": "b"})
     terms = (("b", "g h"), ("d", "f|low@@ er" if "tokenized" in wishes else "f|lower"))
     for best in translator.answer(["a b c d e", "", "c", "d"], Request(terms=terms, **wishes))[0]:
@@ -82,7 +82,7 @@ def test_the_longest_of_the_terms_that_begin_at_a_word_counts(translator: Transl
     assert best.terms == [("a b", "f")]
 
 
-def test_whole_words_only_are_terms(translator: Translator) -> None:
+def test_only_whole_words_match_terms(translator: Translator) -> None:
     assert translated(translator, "a lower", (("low", "g"), ("er", "h"))).terms == []
     best = translated(translator, "a b", (("b", "er"),))
     assert ("low@@", "er") not in itertools.pairwise(best.tokens)
@@ -108,7 +108,7 @@ def test_at_the_beginning_of_a_sentence_a_term_has_a_capital(tmp_path: Path, mon
     assert first.terms == [("g", "g")]
 
 
-def test_words_that_the_vocabulary_lacks_are_spelled_as_the_term_is(translator: Translator) -> None:
+def test_out_of_vocabulary_words_are_spelled_as_in_the_glossary(translator: Translator) -> None:
     translator = with_lexicon(translator, {"a": "b"})
     for wishes in ({}, {"replace_unk": True}):
         best = translated(translator, "a b", (("b", "Zoë"),), **wishes)
@@ -121,7 +121,7 @@ def test_a_term_that_does_not_fit_is_reported(translator: Translator) -> None:
     assert best.terms == [("a", None)]
 
 
-def test_what_searches_for_no_beam_has_no_terms() -> None:
+def test_terms_need_beam_search() -> None:
     with pytest.raises(UserError, match="leave `terms` out"):
         Request(terms=(("a", "b"),), seed=1)
     with pytest.raises(UserError, match="leave `terms` out"):

@@ -40,11 +40,11 @@ def translator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Translator:
     return nmtkit.load(write_folder(tmp_path / "run"), device="cpu")
 
 
-def test_a_translator_answers_every_line_in_order(translator: Translator) -> None:
+def test_a_translator_translates_every_line_in_order(translator: Translator) -> None:
     assert list(translator.translate(["a b", "", "c", "  ", "lower z"])) == ["a b", "", "c", "", "lower <unk>"]
 
 
-def test_translate_answers_before_the_lines_end(translator: Translator) -> None:
+def test_translate_yields_translations_before_the_lines_end(translator: Translator) -> None:
     def endless() -> Iterator[str]:
         while True:
             yield "a b c"
@@ -64,7 +64,7 @@ def test_an_n_best_list_is_sorted_and_has_scores_under_the_penalty(translator: T
     assert [(t.text, t.score, t.tokens) for t in blank] == [("", 0.0, [])]
 
 
-def test_alignment_joins_the_pieces_of_a_word_unless_tokenized(translator: Translator) -> None:
+def test_alignment_joins_the_subwords_of_a_word_unless_tokenized(translator: Translator) -> None:
     [[joined]] = translator.answer(["a lower b"], Request(alignment=True))
     assert joined.tokens == ["a", "low@@", "er", "b"]
     assert joined.alignment == [(0, 0), (1, 1), (2, 2)]
@@ -74,7 +74,7 @@ def test_alignment_joins_the_pieces_of_a_word_unless_tokenized(translator: Trans
     assert blank.alignment == []
 
 
-def test_a_word_for_which_the_model_looks_at_the_end_mark_is_not_aligned() -> None:
+def test_a_word_that_attends_most_to_eos_is_not_aligned() -> None:
     attention = np.array([[0.2, 0.7, 0.1], [0.1, 0.1, 0.8], [1.0, 0.0, 0.0]], dtype=np.float32)
     assert look_alignment(Hypothesis([5, 6], 0.0, [], attention)) == [(1, 0)]
 
@@ -117,7 +117,7 @@ def test_an_unknown_word_is_translated_by_the_lexicon_or_copied(translator: Tran
     assert blank.text == ""
 
 
-def test_unknown_pieces_of_a_word_are_copied_piece_by_piece(translator: Translator) -> None:
+def test_unknown_subwords_of_a_word_are_copied_one_by_one(translator: Translator) -> None:
     lines = ["Zürich b", "b Žižkov"]
     assert [best.text for [best] in with_lexicon(translator, {}).answer(lines, REPLACING)] == lines
     [[pieces]] = with_lexicon(translator, {}).answer(["Z@@ ü@@ rich b"], Request(tokenized=True, replace_unk=True))
@@ -147,7 +147,7 @@ class Says:
 
 
 @pytest.mark.parametrize("members", [1, 2])
-def test_what_an_annotated_model_says_leads_to_the_word_as_the_user_wrote_it(
+def test_positions_predicted_by_an_annotated_model_lead_to_the_users_spelling(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, members: int
 ) -> None:
     folder = write_folder(tmp_path / "run")
@@ -178,7 +178,7 @@ class Squints(Echo):
 
 
 @pytest.mark.parametrize("members", [1, 2])
-def test_unknown_words_come_from_where_they_can_come_from_unless_the_papers_rule_is_asked_for(
+def test_unknown_words_are_matched_to_plausible_source_words_unless_the_papers_rule_is_requested(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, members: int
 ) -> None:
     monkeypatch.setattr(loading, "load_model", lambda *_: (Squints(looks=True), SimpleNamespace(search=Search())))
@@ -199,7 +199,7 @@ def test_unknown_words_come_from_where_they_can_come_from_unless_the_papers_rule
         assert before.text == after.text or "<unk>" in before.tokens
 
 
-def test_an_ensemble_looks_where_those_of_its_members_look_that_do(
+def test_an_ensemble_has_the_attention_of_members_with_attention(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     models = {"blind": Echo(looks=False), "echo": Echo(looks=True), "squints": Squints(looks=True)}
@@ -237,7 +237,7 @@ class Guesses(Says):
         return log_probs, after, torch.nn.functional.one_hot(places, memory.size(1)).float()
 
 
-def test_a_name_that_pieces_spelled_wrong_is_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_misspelled_by_subwords_is_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     guesses = Guesses("a low@@ er b", [0, 1, 3, 4, 5])
     monkeypatch.setattr(loading, "load_model", lambda *_: (guesses, SimpleNamespace(search=Search(beam_size=2))))
     folder = write_folder(tmp_path / "run")
@@ -261,7 +261,7 @@ def test_a_name_that_pieces_spelled_wrong_is_copied(tmp_path: Path, monkeypatch:
 
 
 @pytest.mark.parametrize("n_best", [1, 3])
-def test_no_translation_changes_that_has_no_unknown_word_and_no_name(
+def test_a_translation_without_unknown_words_and_names_is_unchanged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n_best: int
 ) -> None:
     monkeypatch.setattr(loading, "load_model", lambda *_: (Squints(looks=True), SimpleNamespace(search=Search())))
@@ -279,7 +279,9 @@ def test_no_translation_changes_that_has_no_unknown_word_and_no_name(
             assert after == replace(before, replaced=[])
 
 
-def test_a_model_that_cannot_say_where_words_come_from_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_replacing_unknown_words_without_attention_or_positions_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(loading, "load_model", load_echo)
     blind = nmtkit.load(write_folder(tmp_path / "blind"), device="cpu")
     with pytest.raises(UserError, match=r"cannot replace unknown words: it has no attention .* \(`unkpos`\)"):
@@ -287,7 +289,7 @@ def test_a_model_that_cannot_say_where_words_come_from_says_so(tmp_path: Path, m
     assert with_lexicon(blind, {}).answer([""], REPLACING)[0][0].text == ""
 
 
-def test_scores_of_given_translations_are_those_they_were_found_with(translator: Translator) -> None:
+def test_scores_of_given_translations_are_those_of_search(translator: Translator) -> None:
     lines = ["a b", "lower", "", "c"]
     found = [best[0] for best in translator.answer(lines, Request())]
     again = forced(translator, lines, [t.text for t in found])
@@ -312,7 +314,7 @@ def test_a_translation_begins_with_its_prefix(translator: Translator) -> None:
 
 @pytest.mark.parametrize("lexicon", [None, {}, {"a": "A", "b": "B", "x": "X"}])
 @pytest.mark.parametrize("prefix", ["z", "\U0001f600 d", "x lower", "Zürich", "a z b z c z d z"])
-def test_a_prefix_is_kept_to_the_letter_also_where_the_vocabulary_does_not_have_its_words(
+def test_a_prefix_is_kept_literally_even_with_out_of_vocabulary_words(
     translator: Translator, lexicon: dict[str, str] | None, prefix: str
 ) -> None:
     for line in ("a b c", "x a x b . " * 40):  # the second one is translated in pieces
@@ -326,7 +328,7 @@ def test_a_prefix_is_kept_to_the_letter_also_where_the_vocabulary_does_not_have_
         assert (blank.text, blank.tokens) == ("", [])
 
 
-def test_what_follows_a_prefix_has_its_unknown_words_replaced(translator: Translator) -> None:
+def test_unknown_words_after_a_prefix_are_replaced(translator: Translator) -> None:
     [[plain]] = translator.answer(["a x b"], PREFIXED, ["z"])
     [[replaced]] = with_lexicon(translator, {"x": "X"}).answer(
         ["a x b"], Request(prefixes=True, replace_unk=True), ["z"]
@@ -346,7 +348,7 @@ def test_no_name_is_copied_into_a_prefix(tmp_path: Path, monkeypatch: pytest.Mon
         assert best.text == ("a low@@ er b" if "low" in prefix else "a Xyz b")
 
 
-def test_attention_is_kept_when_asked_for(translator: Translator) -> None:
+def test_attention_is_kept_when_requested(translator: Translator) -> None:
     [[plain]] = translator.answer(["a lower"], Request())
     [[looked], [blank]] = translator.answer(["a lower", ""], Request(attention=True))
     assert plain.attention is None
@@ -367,9 +369,7 @@ def test_search_settings_are_replaced_by_value(translator: Translator) -> None:
 
 
 @pytest.mark.parametrize("segmentation", ["bpe", "words"])
-def test_a_lexicon_is_read_when_it_is_clear_that_it_is_needed(
-    translator: Translator, tmp_path: Path, segmentation: str
-) -> None:
+def test_a_lexicon_is_read_only_if_needed(translator: Translator, tmp_path: Path, segmentation: str) -> None:
     prep = tmp_path / "run" / "prep.yaml"
     prep.write_text(prep.read_text().replace("segmentation: bpe", f"segmentation: {segmentation}"))
     for request in (REPLACING, Request(shortlist=0)):
@@ -379,7 +379,7 @@ def test_a_lexicon_is_read_when_it_is_clear_that_it_is_needed(
             lacking.check(request)
 
 
-def test_a_lexicon_of_pieces_makes_no_shortlist(translator: Translator, tmp_path: Path) -> None:
+def test_a_lexicon_of_subwords_cannot_make_a_shortlist(translator: Translator, tmp_path: Path) -> None:
     (tmp_path / "pieces.tsv").write_text("a\ta\t1\t1\nlow@@\tlow@@\t1\t1\n")
     of_pieces = nmtkit.load(tmp_path / "run", "cpu", lexicon=tmp_path / "pieces.tsv")
     with pytest.raises(UserError, match=r"pieces.tsv: has pieces of words; a shortlist needs whole words"):
@@ -390,7 +390,7 @@ def test_a_lexicon_of_pieces_makes_no_shortlist(translator: Translator, tmp_path
         translator.answer(["a"], Request(shortlist=0))
 
 
-def test_a_shortlist_has_frequent_words_translations_and_the_words_themselves(tmp_path: Path) -> None:
+def test_a_shortlist_has_frequent_words_translations_and_source_words(tmp_path: Path) -> None:
     model = write_model(tmp_path / "model", "rnnsearch")
     lexicon = model / "lexicon.tsv"
     lexicon.write_text("a\tb\t0.5\t1\na\tlower\t0.5\t1\nlower\tc\t1\t1\nh\tg\t1\t1\n")
@@ -428,14 +428,14 @@ def test_a_shortlist_has_frequent_words_translations_and_the_words_themselves(tm
         (lambda t: t.answer([], Request(max_len_b=0)), "`max_len_b`: 0 is not between 1 and 1000000"),
     ],
 )
-def test_what_cannot_be_done_is_said_in_the_names_of_arguments(
+def test_errors_have_the_names_of_arguments(
     translator: Translator, call: Callable[[Translator], object], complaint: str
 ) -> None:
     with pytest.raises(UserError, match=re.escape(complaint)):
         call(translator)
 
 
-def test_lines_and_prefixes_may_come_from_anything_that_gives_them(translator: Translator) -> None:
+def test_lines_and_prefixes_may_be_any_iterables(translator: Translator) -> None:
     found = translator.answer((line for line in ("a b", "c")), PREFIXED, (prefix for prefix in ("d", "")))
     assert [best.text for [best] in found] == ["d b", "c"]
 
@@ -450,7 +450,7 @@ def test_a_translation_is_shown_in_a_line_and_is_its_text(translator: Translator
     assert str(best) == "a b"
 
 
-def test_wishes_may_be_named_and_lines_come_as_they_are_asked_for(translator: Translator) -> None:
+def test_options_may_be_arguments_and_lines_are_read_as_needed(translator: Translator) -> None:
     read = []
 
     def lines() -> Iterator[str]:
@@ -470,7 +470,7 @@ def test_wishes_may_be_named_and_lines_come_as_they_are_asked_for(translator: Tr
     assert list(translator.translate(["low@@ er"], tokenized=True)) == ["low@@ er"]
 
 
-def test_an_argument_replaces_the_requests_field_also_by_false(translator: Translator) -> None:
+def test_an_argument_overrides_the_requests_field_even_with_false(translator: Translator) -> None:
     replacing, tokenized = REPLACING, Request(tokenized=True)
     assert list(translator.translate(["a z"], replacing)) == ["a z"]
     assert list(translator.translate(["a z"], replacing, replace_unk=False)) == ["a <unk>"]
@@ -480,6 +480,6 @@ def test_an_argument_replaces_the_requests_field_also_by_false(translator: Trans
     assert list(translator.translate(["low@@ er"], tokenized, tokenized=False)) == given
 
 
-def test_a_request_is_part_of_what_users_of_python_see(translator: Translator) -> None:
+def test_request_is_part_of_the_python_api(translator: Translator) -> None:
     request = nmtkit.Request(replace_unk=True, beam_size=1)
     assert list(translator.translate(["a z"], request)) == ["a z"]

@@ -43,5 +43,5 @@ def test_a_mark_without_letters_at_the_end_of_a_translation_changes_nothing() ->
     ("entries", "pieces"),
     [(("a", "@@", MARK), False), (("a", "low@@"), True), (("a", f"{MARK}low"), True), ((), False)],
 )
-def test_a_mark_alone_is_a_word_and_no_piece_of_one(entries: tuple[str, ...], pieces: bool) -> None:
+def test_a_mark_alone_is_a_word_and_not_part_of_one(entries: tuple[str, ...], pieces: bool) -> None:
     assert unknown_words(*entries).lexicon_has_pieces is pieces
