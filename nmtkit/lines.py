@@ -12,7 +12,7 @@ import stat
 import sys
 import tempfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -23,7 +23,6 @@ import zstandard
 from nmtkit.errors import UserError
 
 _BLOCK = 1 << 17
-_OPEN: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".zst": zstandard.open}  # by suffix
 _COLUMN = re.compile(r"(.+\.tsv(?:\.gz|\.zst)?):([1-9][0-9]*)")
 _DEVICES = (Path("/dev"), Path("/dev/fd"), Path("/proc/self/fd"))
 log = logging.getLogger(__name__)
@@ -207,8 +206,8 @@ def real_path(path: Path) -> Path:
 def _stream(path: Path, mode: Literal["w", "wb"]) -> Iterator[IO[Any]]:
     """A device or pipe, opened for appending because /dev/stdout may be a file with other output."""
     with report_write_errors(path):
-        opened = open(path, "ab") if mode == "wb" else _open_text(path, path.suffix, "at")  # noqa: SIM115
-    with report_write_errors(path, only=FULL), opened as file:
+        opened = open(path, "ab")  # noqa: SIM115
+    with report_write_errors(path, only=FULL), opened, _written(opened, path.suffix, mode) as file:
         yield file
 
 
@@ -217,11 +216,11 @@ def _atomic_write(path: Path, mode: Literal["w", "wb"]) -> Iterator[IO[Any]]:
     """A temporary file beside ``path`` that replaces it at the end, by a rename within one folder."""
     temporary = path.parent / f".{path.name}.{os.getpid()}.tmp"  # with_name fails for "."
     with report_write_errors(path):
-        opened = open(temporary, "wb") if mode == "wb" else _open_text(temporary, path.suffix, "wt")  # noqa: SIM115
+        opened = open(temporary, "wb")  # noqa: SIM115
     try:
         if path.exists():  # before writing: no user may read the new file who could not read the old one
             temporary.chmod(stat.S_IMODE(path.stat().st_mode))
-        with report_write_errors(path, only=FULL), opened as file:
+        with report_write_errors(path, only=FULL), opened, _written(opened, path.suffix, mode) as file:
             yield file
         with report_write_errors(path):
             # Content before name, so that a power failure leaves no empty file.
@@ -233,9 +232,16 @@ def _atomic_write(path: Path, mode: Literal["w", "wb"]) -> Iterator[IO[Any]]:
         raise
 
 
-def _open_text(path: Path, suffix: str, mode: Literal["wt", "at"]) -> TextIO:
-    """A UTF-8 text file with \\n, compressed according to ``suffix``, the suffix of the final name."""
-    return cast(TextIO, _OPEN.get(suffix, open)(path, mode, encoding="utf-8", newline="\n"))
+def _written(file: BinaryIO, suffix: str, mode: Literal["w", "wb"]) -> IO[Any]:
+    """The file, or UTF-8 text with \\n in it, compressed according to ``suffix``."""
+    if mode == "wb":
+        return file
+    packed: Any = file
+    if suffix == ".gz":
+        packed = gzip.GzipFile("", "wb", fileobj=file)  # without a name, which would be that of the temporary file
+    elif suffix == ".zst":
+        packed = zstandard.ZstdCompressor().stream_writer(file)
+    return io.TextIOWrapper(packed, encoding="utf-8", newline="\n")
 
 
 def sync(path: Path) -> None:

@@ -155,6 +155,13 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path,
     assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [(name, b"old")]
 
 
+def test_a_gzip_file_does_not_have_the_name_of_the_temporary_file(tmp_path: Path) -> None:
+    with atomic_write(tmp_path / "text.gz") as file:
+        file.write("text\n")
+    header = (tmp_path / "text.gz").read_bytes()[:10]
+    assert header[3] == 0  # no flags: no name follows (RFC 1952)
+
+
 def test_binary_files_are_written_whole_too(tmp_path: Path) -> None:
     with atomic_write(tmp_path / "weights.gz", "wb") as file:
         file.write(b"\xff\n")

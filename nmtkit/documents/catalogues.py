@@ -189,7 +189,7 @@ def read_tmx(data: bytes, language: str) -> Places:
     If ``language`` is "", it is the only target language of the file. Raises UserError if the file is not TMX or has
     several target languages.
     """
-    file = Xml(data)
+    file, language = Xml(data), language.lower()
     root = file.tree.getroot()
     header = root.find("header")
     if root.tag != "tmx" or header is None:

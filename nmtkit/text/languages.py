@@ -1,5 +1,6 @@
 """Language codes: English names and writing directions."""
 
+import re
 from typing import Literal
 
 _NAMES = {
@@ -15,7 +16,12 @@ _NAMES = {
     "ta": "Tamil", "te": "Telugu", "th": "Thai", "tl": "Tagalog", "tr": "Turkish", "ug": "Uyghur", "uk": "Ukrainian",
     "ur": "Urdu", "uz": "Uzbek", "vi": "Vietnamese", "yi": "Yiddish", "yo": "Yoruba", "zh": "Chinese", "zu": "Zulu",
 }  # fmt: skip
-_RIGHT_TO_LEFT = {"ar", "ckb", "dv", "fa", "he", "ks", "ps", "sd", "ug", "ur", "yi"}
+# Scripts (ISO 15924), and languages that are written in one of them unless their code names another script.
+_RIGHT_TO_LEFT = frozenset(
+    "adlm arab hebr mand nkoo rohg samr syrc thaa "
+    "acm acq aeb aii ajp apc ar ara arb arc ars ary arz azb bal bgn bqi brh ckb div dv fa fas glk he heb kas "
+    "khw ks lki lrc mzn nqo pbt per pes pnb prs ps pus sd sdh skr snd syr ug uig ur urd yi yid".split()
+)
 
 
 def language_name(code: str) -> str:
@@ -24,5 +30,7 @@ def language_name(code: str) -> str:
 
 
 def direction(code: str) -> Literal["ltr", "rtl"]:
-    """The writing direction of a language."""
-    return "rtl" if code in _RIGHT_TO_LEFT else "ltr"
+    """The writing direction of a language, or of the script that its code names, as in ``pa-Arab`` and ``arb_Arab``."""
+    language, *others = re.split("[-_]", code.lower())
+    script = next((other for other in others if len(other) == 4 and other.isalpha()), language)
+    return "rtl" if script in _RIGHT_TO_LEFT else "ltr"
