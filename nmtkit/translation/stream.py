@@ -19,6 +19,13 @@ T = TypeVar("T")
 FIRST_WINDOW, LARGEST_WINDOW = 32, 2048  # lines that are translated together, sorted by length
 PAUSE = 0.1  # seconds without input after which the lines so far are translated
 WARNINGS = 5  # about lines that are not UTF-8
+_BINARY = (
+    b"PK\3\4",
+    b"%PDF-",
+    b"\xd0\xcf\x11\xe0",
+    b"\x1f\x8b",
+    b"\x28\xb5\x2f\xfd",
+)  # docx and zip, pdf, doc, gz, zst
 
 
 def windows(lines: Iterable[T], ready: Callable[[], bool], first: int) -> Iterator[list[T]]:
@@ -48,10 +55,12 @@ def decoded(raw: Iterable[bytes], place: str, warn: Callable[[str], None]) -> It
     """Every line as text, without its end and a byte order mark; bytes that are not UTF-8 become U+FFFD.
 
     ``warn`` gets a message for each of the first few lines that are not UTF-8, with ``place`` and line number, and at
-    the end their total.
+    the end their total. Raises UserError for a document or a compressed file.
     """
     bad = 0
     for number, line in enumerate(raw, 1):
+        if number == 1 and line.startswith(_BINARY):
+            raise UserError(f"{place}: is no text; name a document or a packed file by its format (a.docx, a.gz)")
         try:
             line.decode("utf-8")
         except UnicodeDecodeError as error:

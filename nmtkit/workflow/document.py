@@ -47,6 +47,9 @@ def write_document(input: Path | str, output: Path | str, request: Request, opti
         translator = translator_of(models_of(options, models_at(options.model, options.checkpoint)))
     src, tgt = translator.sources[0].pipeline.side.language, translator.tgt_pipeline.side.language
     document = read_document(str(input), data, options.columns, tgt)
+    suffix, named = (Path(path).suffix.lower() for path in (input, output))
+    if named not in ("", suffix) and (suffix, named) != (".pot", ".po"):  # a translated template is a catalogue
+        raise UserError(f"`output` {output}: would be a {suffix} file, as {input} is; end its name in {suffix}")
     planned = plan(document.segments, src, tgt, stand_ins(translator), keep)
     request = replace(request, attention=planned.aligned, quality=True)
     windows = translate_windows(planned.sentences, request, options)

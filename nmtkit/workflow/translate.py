@@ -57,7 +57,8 @@ class TranslateOptions:
         "Copy text that matches this regular expression; may be repeated. In documents, placeholders such as "
         "{name} and %1$s, URLs and e-mail addresses are always copied.", DOCUMENTS, metavar="REGEX"))
     columns: Sequence[str] = option((), Option(
-        "Column of a table (csv, tsv) to translate, by its name or number; may be repeated.", DOCUMENTS))
+        "Column of a table (csv, tsv) to translate; may be repeated. With its name in the first row, that row is not "
+        "translated; with its number, all rows are.", DOCUMENTS))
     jobs: int | None = option(None, JOBS_OF_SEARCH.within(SPEED))
 # fmt: on
 

@@ -13,11 +13,13 @@ from typing import IO, Any
 
 import numpy as np
 import pytest
+import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nmtkit.machine.processes import CAN_FORK
 from tests.conftest import piped
+from tests.documents.files import docx
 from tests.echo import load_echo, write_folder
 
 PROJECT = Path(__file__).parents[2]
@@ -102,6 +104,15 @@ def test_the_unknown_word_and_narrowing_beams_can_be_switched_off(filtered: Call
     assert forbidden.out.strip()
     assert forbidden.status == 0
     assert filtered(b"a\n", "--no-narrowing") == filtered(b"a\n", "--narrowing") == (0, "a\n", "")
+
+
+@pytest.mark.parametrize("content", [docx(""), gzip.compress(b"a\n"), zstandard.compress(b"a\n"), b"%PDF-1.7\n"])
+def test_a_document_or_a_packed_file_is_not_translated_as_text(filtered: Callable[..., Any], content: bytes) -> None:
+    status, out, err = filtered(content)
+    assert (status, out) == (1, "")
+    assert err == (
+        "nmtkit: error: standard input: is no text; name a document or a packed file by its format (a.docx, a.gz)\n"
+    )
 
 
 def test_a_line_that_is_not_utf8_is_translated_and_reported(filtered: Callable[..., Any]) -> None:
