@@ -20,7 +20,7 @@ from nmtkit.documents.places import Builder, part, walk
 from nmtkit.documents.segment import Segment
 from nmtkit.documents.text import guessed
 from nmtkit.errors import UserError
-from nmtkit.text.languages import direction
+from nmtkit.text.scripts import right_to_left
 
 Node = Any  # an element, comment or processing instruction of lxml
 Run = tuple[Node, Node | None, list[Node]]  # inline nodes between blocks: their parent, the child before them, and they
@@ -127,7 +127,7 @@ def set_language(root: Node, language: str) -> None:
         if name in _LANGUAGE:
             root.set(name, language.replace("_", "-"))
         elif name == "dir":
-            root.set(name, direction(language))
+            root.set(name, "rtl" if right_to_left(language) else "ltr")
 
 
 def _name(node: Node) -> str:

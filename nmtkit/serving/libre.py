@@ -20,9 +20,9 @@ from nmtkit.documents.sentences import Span, between, count_lines, sentences
 from nmtkit.documents.translate import plan
 from nmtkit.errors import UserError
 from nmtkit.serving.engine import Kind
+from nmtkit.serving.languages import language_name
 from nmtkit.serving.search import Description
 from nmtkit.serving.service import HttpError, Service
-from nmtkit.text.languages import language_name
 from nmtkit.translation.request import Request
 
 T = TypeVar("T")

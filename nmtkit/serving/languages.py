@@ -1,7 +1,8 @@
 """Language codes: English names and writing directions."""
 
-import re
 from typing import Literal
+
+from nmtkit.text.scripts import right_to_left
 
 _NAMES = {
     "ar": "Arabic", "bg": "Bulgarian", "bn": "Bengali", "ca": "Catalan", "cs": "Czech", "da": "Danish", "de": "German",
@@ -16,12 +17,6 @@ _NAMES = {
     "ta": "Tamil", "te": "Telugu", "th": "Thai", "tl": "Tagalog", "tr": "Turkish", "ug": "Uyghur", "uk": "Ukrainian",
     "ur": "Urdu", "uz": "Uzbek", "vi": "Vietnamese", "yi": "Yiddish", "yo": "Yoruba", "zh": "Chinese", "zu": "Zulu",
 }  # fmt: skip
-# Scripts (ISO 15924), and languages that are written in one of them unless their code names another script.
-_RIGHT_TO_LEFT = frozenset(
-    "adlm arab hebr mand nkoo rohg samr syrc thaa "
-    "acm acq aeb aii ajp apc ar ara arb arc ars ary arz azb bal bgn bqi brh ckb div dv fa fas glk he heb kas "
-    "khw ks lki lrc mzn nqo pbt per pes pnb prs ps pus sd sdh skr snd syr ug uig ur urd yi yid".split()
-)
 
 
 def language_name(code: str) -> str:
@@ -30,7 +25,5 @@ def language_name(code: str) -> str:
 
 
 def direction(code: str) -> Literal["ltr", "rtl"]:
-    """The writing direction of a language, or of the script that its code names, as in ``pa-Arab`` and ``arb_Arab``."""
-    language, *others = re.split("[-_]", code.lower())
-    script = next((other for other in others if len(other) == 4 and other.isalpha()), language)
-    return "rtl" if script in _RIGHT_TO_LEFT else "ltr"
+    """The writing direction of a language."""
+    return "rtl" if right_to_left(code) else "ltr"
