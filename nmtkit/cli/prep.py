@@ -31,7 +31,7 @@ def prep(
     or seen before. The number of pairs and the first line numbers for each rule are shown and kept in manifest.json.
     Development and test text keep every line. All settings are kept in prep.yaml, and nmtkit translate repeats them.
     Lengths are in tokenised words: with --tokenizer none, a line of Chinese or Japanese is a single word, so add
-    --max-ratio 0.
+    --max-ratio 0. With the default tokenizer, text is converted to the Unicode normal form of most training lines.
 
     When a run is interrupted, the same command continues it. Machines that share a folder can share a large text; every
     part and the merge take the same options:

@@ -19,7 +19,7 @@ from nmtkit.text.bpe import Segmenter
 from nmtkit.text.command import Command
 from nmtkit.text.moses import make_tokenizer, moses_language, normalizations
 from nmtkit.text.sentencepieces import MARK, SentencePieces
-from nmtkit.text.settings import MOSES, Side, load_prep
+from nmtkit.text.settings import MOSES, Side, in_form, load_prep
 from nmtkit.text.truecasing import Truecaser
 
 # Invisible characters that are not white space to str.split.
@@ -91,6 +91,7 @@ class TextPipeline:
         """The words of a raw line before lower-casing, truecasing and segmentation."""
         if not line.isprintable():  # a fast test for most lines
             line = CONTROL.sub("", _LINE_BREAKS.sub(" ", line)).replace("\ufeff", "")
+        line = in_form(self.side, line)
         if self._normalizations:
             line += "\n"  # some rules match it
             for pattern, replacement in self._normalizations:

@@ -7,10 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from typing import NamedTuple
+from unicodedata import is_normalized
 
 from nmtkit.errors import UserError
 from nmtkit.folders import SPLITS
-from nmtkit.lines import decode_line, file_of, parse_line, raw_lines
+from nmtkit.lines import decode_line, file_of, parse_line, raw_lines, real_path
 from nmtkit.machine.processes import Workers
 from nmtkit.machine.progress import progress
 
@@ -27,16 +28,18 @@ class Files(NamedTuple):
 
 
 class Content(NamedTuple):
-    """The number of lines and the checksum of a raw text file."""
+    """What prep reads from a raw text file before it prepares it."""
 
     lines: int
     sha256: str
+    nfc: int  # lines that are not in Unicode's normal form NFC
+    nfd: int  # lines that are not in NFD
 
 
 def read_all(raw: Mapping[str, Files], references: Sequence[Path], pool: Workers) -> dict[str, list[Content]]:
     """The contents of both sides of each split; dev is followed by its further references.
 
-    Raises UserError for a line that is not UTF-8, and for sides of different lengths.
+    Raises UserError for a line that is not UTF-8, for sides of different lengths, and for a file that is both sides.
     """
     if references and "dev" not in raw:
         raise UserError(f"{references[0]}: a reference needs a development set; give its two files, too")
@@ -52,6 +55,8 @@ def read_all(raw: Mapping[str, Files], references: Sequence[Path], pool: Workers
     with progress("counting lines"):
         contents = dict(zip(paths, pool.map(read, paths), strict=True))
     for src, tgt in ((src, tgt) for src, *others in groups.values() for tgt in others):
+        if real_path(src) == real_path(tgt):
+            raise UserError(f"{src}: is both sides; name a source file and a target file")
         if contents[src].lines != contents[tgt].lines:
             raise UserError(
                 f"{src} has {contents[src].lines} lines but {tgt} has {contents[tgt].lines}; they must be aligned line "
@@ -61,7 +66,13 @@ def read_all(raw: Mapping[str, Files], references: Sequence[Path], pool: Workers
         raise UserError(f"{raw['dev'].src}, {raw['dev'].tgt}: {NO_WORDS}; training needs another one")
     if not contents[raw["train"].src].lines:
         raise UserError(f"{raw['train'].src}: no lines; there is nothing to train on")
-    return {split: [contents[path] for path in group] for split, group in groups.items()}
+    every = {split: [contents[path] for path in group] for split, group in groups.items()}
+    for split in SPLITS[1:]:
+        if split in every and every[split][:2] == every["train"]:
+            log.warning(
+                f"{raw[split].src}, {raw[split].tgt}: the same text as train, so that scores on it mean nothing"
+            )
+    return every
 
 
 def pairs_of(files: Files) -> Iterator[tuple[str, str]]:
@@ -76,12 +87,15 @@ def has_words(files: Files) -> bool:
 
 
 def read(path: Path) -> Content:
-    """Lines and checksum of a raw text file; raises UserError for a line that is not UTF-8."""
-    lines, digest = 0, hashlib.sha256()
+    """The content of a raw text file; raises UserError for a line that is not UTF-8."""
+    lines = nfc = nfd = 0
+    digest = hashlib.sha256()
     for lines, line in enumerate(raw_lines(path), 1):
-        parse_line(line, path, lines)
+        text = parse_line(line, path, lines)
         digest.update(line)
-    return Content(lines, digest.hexdigest())
+        nfc += not is_normalized("NFC", text)
+        nfd += not is_normalized("NFD", text)
+    return Content(lines, digest.hexdigest(), nfc, nfd)
 
 
 def find_raw(

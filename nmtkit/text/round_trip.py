@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from nmtkit.lines import parse_line, raw_lines
 from nmtkit.text.pipeline import TextPipeline
+from nmtkit.text.settings import in_form
 
 SAMPLE = 1_000  # lines
 _BEFORE, _AFTER = 30, 30  # characters shown around a difference
@@ -32,11 +33,11 @@ def sample(path: Path, lines: int) -> Iterable[str]:
 
 
 def round_trip(pipeline: TextPipeline, lines: Iterable[str]) -> RoundTrip:
-    """Tokenise and detokenise lines; a lower-cased side is compared in lower case."""
+    """Tokenise and detokenise lines; they are compared in the side's normal form, and in lower case if it has that."""
     total = same = 0
     first: tuple[str, str] | tuple[None, None] = None, None
     for line in lines:
-        written = line.lower() if pipeline.side.lowercase else line
+        written = in_form(pipeline.side, line.lower() if pipeline.side.lowercase else line)
         back = pipeline.text(pipeline.tokens(line))
         total += 1
         if written.split() == back.split():

@@ -1,6 +1,7 @@
 """The settings of a data folder (prep.yaml): tokenisation, truecasing, segmentation and cleaning."""
 
 import re
+import unicodedata
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -22,6 +23,7 @@ class Side:
     """How the text of one language is tokenised. Defaults are for old prep.yaml; nmtkit prep has its own."""
 
     language: str  # as in ISO 639-1: en, de, zh
+    form: Literal["NFC", "NFD"] | None = None  # Unicode's normal form that text is converted to
     normalize: bool = True  # punctuation, as Moses does
     command: str | None = None  # a segmenter that is run before the tokenizer
     tokenizer: Tokenizer = "moses"
@@ -86,6 +88,11 @@ class Development:
 
 
 TWO_FILES = Development()
+
+
+def in_form(side: Side, text: str) -> str:
+    """A text in the normal form of a side."""
+    return text if side.form is None else unicodedata.normalize(side.form, text)
 
 
 def load_prep(folder: Path) -> Prep:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, compress, islice
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 from uuid import uuid4
 
 import numpy as np
@@ -30,7 +30,7 @@ from nmtkit.text.development import sample_dev
 from nmtkit.text.hashes import repeated
 from nmtkit.text.manifest import is_data_file, read_json, versions
 from nmtkit.text.raw import Content, Files, read, read_all
-from nmtkit.text.settings import Development, Drop, Prep
+from nmtkit.text.settings import Development, Drop, Prep, Side
 from nmtkit.version import __version__
 
 SHARD_LINES = 100_000  # half a minute for one process
@@ -92,6 +92,11 @@ class Work:
         if development.size and "dev" in raw:
             raise UserError(f"`dev_size` {development.size}: there is already {raw['dev'].src}; use only one of them")
         contents = read_all(raw, development.references, pool)
+        if like is None:
+            src, tgt = (
+                _with_form(*each) for each in zip((prep.src, prep.tgt), raw["train"], contents["train"], strict=True)
+            )
+            prep = replace(prep, src=src, tgt=tgt)
         # With versions, because other versions may tokenise differently.
         key: dict[str, Any] = {
             "settings": to_dict(prep), "text": contents, "dev_size": development.size, "seed": development.seed,
@@ -188,6 +193,18 @@ class Work:
         files = [self.shard_file(shard, "hashes") for shard in self.shards]
         with progress("looking for duplicate pairs"):
             return dict(zip(self.shards, repeated(files, self.folder / "repeated"), strict=True))
+
+
+def _with_form(side: Side, path: Path, content: Content) -> Side:
+    """The side with the normal form of most of its training text; Moses' tokens stay as Moses makes them."""
+    if side.tokenizer != "reversible":
+        return side
+    form: Literal["NFC", "NFD"] = "NFD" if content.nfd < content.nfc else "NFC"
+    if others := min(content.nfc, content.nfd):
+        log.info(
+            f"{path}: {others:,} of {content.lines:,} lines are converted to {form}, the normal form of the others"
+        )
+    return replace(side, form=form)
 
 
 def _check_overwritten(texts: Sequence[Path], output: Path) -> None:

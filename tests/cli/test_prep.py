@@ -33,7 +33,7 @@ def test_raw_becomes_data_and_what_was_done_is_told_on_stderr(nmtkit: Run, folde
     assert "  test  3 pairs, " in outcome.err
     assert "BPE with 2,000 merges, because the training text has 11 words a side; set --bpe for another" in outcome.err
     assert "  fr: 3 of 3 sampled lines detokenise exactly\n" in outcome.err
-    own = {"normalize": False, "tokenizer": "reversible"}
+    own = {"normalize": False, "tokenizer": "reversible", "form": "NFC"}
     assert load_prep(folder / "data") == Prep(Side("en", **own), Side("fr", **own), merges=2000)  # type: ignore[arg-type]
     assert (folder / "data" / "test.raw.tgt").read_text(encoding="utf-8").splitlines() == FRENCH
 

@@ -11,7 +11,8 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
+from unicodedata import is_normalized, normalize
 
 import pytest
 
@@ -24,6 +25,8 @@ from nmtkit.text.prep import prepare, prepare_part
 from nmtkit.text.raw import Files, find_raw, language_of
 from nmtkit.text.rules import broken_rule
 from nmtkit.text.settings import Cleaning, Development, Prep, Segmentation, Side, load_prep
+
+Form: TypeAlias = Literal["NFC", "NFD"]
 
 BPE = Prep(Side("en"), Side("fr"), merges=20)
 WORDS = Prep(Side("en", segmentation="words"), Side("fr", segmentation="words"))
@@ -294,9 +297,10 @@ def test_a_pipe_cannot_be_read_twice(raw: dict[str, Files], tmp_path: Path) -> N
 
 
 def test_an_empty_training_text_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "empty").touch()
+    for name in ("empty", "blank"):
+        (tmp_path / name).touch()
     with pytest.raises(UserError, match="empty: no lines; there is nothing to train on"):
-        prepare({"train": Files(tmp_path / "empty", tmp_path / "empty")}, tmp_path / "data", BPE, workers=1)
+        prepare({"train": Files(tmp_path / "empty", tmp_path / "blank")}, tmp_path / "data", BPE, workers=1)
 
 
 def lose(tmp_path: Path, lost: int) -> dict[str, Files]:
@@ -939,3 +943,51 @@ def test_too_large_a_development_set_is_refused(
 def test_an_existing_development_set_is_not_sampled(raw: dict[str, Files], tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"`dev_size` 5: there is already .*dev\.en; use only one of them"):
         prepare(raw, tmp_path / "data", BPE, workers=1, development=Development(size=5))
+
+
+@pytest.mark.parametrize(("form", "other"), [("NFC", "NFD"), ("NFD", "NFC")])
+def test_text_is_converted_to_the_normal_form_of_most_training_lines(
+    form: Form, other: Form, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    raw = tmp_path / "raw"
+    raw.mkdir()
+    for split, lines in (("train", ["Où est l'été ?", "Un thé."] * 10), ("dev", ["L'été, où ?"])):
+        write(raw / f"{split}.en", ["Where is summer?"] * len(lines))
+        forms = [form] * len(lines) if split == "train" else [other]
+        forms[3:4] = [other] * len(forms[3:4])
+        write(raw / f"{split}.fr", [normalize(each, line) for each, line in zip(forms, lines, strict=True)])
+    plain = Prep(Side("en", tokenizer="reversible"), Side("fr", tokenizer="reversible"), merges=20)
+    with caplog.at_level("INFO"):
+        report = prepare(find_raw(raw, "en", "fr")[0], tmp_path / "data", plain, workers=1)
+    assert (
+        f"{raw / 'train.fr'}: 1 of 20 lines are converted to {form}, the normal form of the others" in caplog.messages
+    )
+    assert load_prep(tmp_path / "data").tgt.form == form
+    for split in ("train", "dev"):
+        assert is_normalized(form, (tmp_path / "data" / f"{split}.tgt").read_text(encoding="utf-8"))
+    assert (tmp_path / "data" / "dev.raw.tgt").read_bytes() == (raw / "dev.fr").read_bytes()
+    assert "20 of 20 sampled lines detokenise exactly" in str(report)
+    pipeline = TextPipeline.load(tmp_path / "data", "tgt")
+    assert pipeline.tokens(normalize("NFC", "Où, l'été ?")) == pipeline.tokens(normalize("NFD", "Où, l'été ?"))
+
+
+def test_moses_gets_text_in_the_form_that_it_has(raw: dict[str, Files], tmp_path: Path) -> None:
+    prepare(raw, tmp_path / "data", BPE, workers=1)
+    assert (load_prep(tmp_path / "data").src.form, load_prep(tmp_path / "data").tgt.form) == (None, None)
+
+
+def test_a_file_cannot_be_both_sides(tmp_path: Path) -> None:
+    write(tmp_path / "train.en", ["a cat"] * 9)
+    (tmp_path / "train.fr").symlink_to(tmp_path / "train.en")
+    with pytest.raises(UserError, match=r"train.en: is both sides; name a source file and a target file$"):
+        prepare(find_raw(tmp_path, "en", "fr")[0], tmp_path / "data", WORDS, workers=1)
+
+
+def test_a_development_set_that_is_the_training_text_is_named(
+    raw: dict[str, Files], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    prepare({"train": raw["test"], "dev": raw["dev"], "test": raw["test"]}, tmp_path / "data", WORDS, workers=1)
+    same = [message for message in caplog.messages if "the same text as train" in message]
+    assert [message.split(":")[0] for message in same] == [
+        f"{files.src}, {files.tgt}" for files in (raw["dev"], raw["test"])
+    ]
