@@ -264,7 +264,10 @@ def test_unknown_words_are_replaced_by_the_models_lexicon_or_by_the_one_given(
     (own / "lexicon.tsv").write_text("x\tX\t1\t1\n")
     other.write_text("y\tY\t1\t1\n")
     bad.write_text("y Y\n")
-    assert filtered(b"a Mr b\n\nx\n", "--replace-unk", "-m", bare).out == "a Mr b\n\nx\n"
+    copied = filtered(b"a Mr b\n\nx\n", "--replace-unk", "-m", bare)
+    assert copied.out == "a Mr b\n\nx\n"
+    remedy = "give one made by nmtkit align as --lexicon"
+    assert copied.err.startswith(f"{bare} has no lexicon, so unknown words are only copied; {remedy}\n")
     assert filtered(b"a y x\n", "--replace-unk", "-m", own).out == "a y X\n"
     assert filtered(b"a y x\n", "--replace-unk", "-m", own, "--lexicon", other).out == "a Y x\n"
     assert filtered(b"y x\n", "--replace-unk", "-m", own, "--alignment").out == "y X\t0-0 1-1\n"
