@@ -1,6 +1,6 @@
 """``nmtkit doctor``: checks of a parallel text before training.
 
-Texts are read once or twice as streams; memory holds the development and test sets and the most frequent words.
+Texts are read a few times as streams; memory holds the development and test sets and the most frequent words.
 """
 
 import math

@@ -299,7 +299,7 @@ def test_a_lexicon_from_a_pipe_serves_every_process(folder: Path, nmtkit: Callab
 
 
 def test_a_model_that_cannot_replace_unknown_words_says_so(folder: Path, filtered: Callable[..., Any]) -> None:
-    write_folder(folder / "blind")
+    (write_folder(folder / "blind") / "lexicon.tsv").write_text("x\tX\t1\t1\n")
     status, out, err = filtered(b"a\n", "--replace-unk", "-m", "blind")
     assert (status, out, err.count("\n")) == (1, "", 1)
     assert "this model cannot replace unknown words: it has no attention" in err
