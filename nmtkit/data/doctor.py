@@ -23,7 +23,7 @@ from nmtkit.text.manifest import read_json
 from nmtkit.text.pipeline import CONTROL
 from nmtkit.text.raw import NO_WORDS, Files, has_words, pairs_of
 from nmtkit.text.round_trip import ENOUGH, describe_loss
-from nmtkit.text.rules import wrong_script
+from nmtkit.text.scripts import wrong_script
 from nmtkit.text.settings import Cleaning, load_prep
 
 _FIRST_LINES = 5  # line numbers per finding
@@ -183,7 +183,7 @@ class _Languages:
             yield 1, "the same as its source"
             return
         for side, words in enumerate((src, tgt)):
-            if wrong_script(words, self._names[side]):
+            if wrong_script(" ".join(words), self._names[side]):
                 yield side, f"not in the script of {self._names[side]}"
             elif self._evidence(words, side) < -_SURE:
                 yield side, f"looks like {self._names[1 - side]}, not {self._names[side]}"

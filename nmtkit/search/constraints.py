@@ -13,12 +13,15 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from nmtkit.symbols import EOS, PAD
+from nmtkit.symbols import EOS, PAD, UNK
 
 Integers: TypeAlias = npt.NDArray[np.int64]
 WORD = 3.0  # log P that a word of a term may cost before a hypothesis without it is preferred
 
-State: TypeAlias = tuple[int, int]  # two sets of bits: the places of forms that may come next, and the terms contained
+Possibility: TypeAlias = tuple[
+    int, int
+]  # two sets of bits: the places of forms that may come next, the terms contained
+State: TypeAlias = frozenset[Possibility]
 
 
 class Form(NamedTuple):
@@ -39,20 +42,13 @@ class Edges:
     continuing: frozenset[int]  # ids that go on with a word, as those without the mark of SentencePiece
     final: frozenset[int]  # ids after which a sentence begins
 
-    def places(self, ids: Sequence[int], form: Form) -> Iterator[int]:
-        """Where a form begins in a translation."""
-        for place in range(len(ids) - len(form.ids) + 1):
-            before, after = ids[place - 1 : place] if place else (), ids[place + len(form.ids) :][:1]
-            whole = self.unfinished.isdisjoint(before) and self.continuing.isdisjoint(after)
-            allowed = not form.initial or not before or before[0] in self.final
-            if whole and allowed and tuple(ids[place:][: len(form.ids)]) == form.ids:
-                yield place
-
 
 class Automaton:
     """The automaton of one sentence's terms: what a hypothesis contains of them, updated with each word.
+
     Each form has as many places as ids, then one for the beginning of the next word if ids may continue a word, then
-    the place that says that the form is complete.
+    the place that says that the form is complete. Two terms never share an unknown word, because each spells it
+    differently; which of them it belongs to may be open, so that a state is a set of possibilities.
     """
 
     def __init__(self, terms: Sequence[Term], edges: Edges) -> None:
@@ -62,14 +58,17 @@ class Automaton:
         self._words: list[int | None] = []  # at each place
         self._lacking: list[int] = []  # from each place to the end of its form
         self._begins = self._initial = 0  # the first places of forms
-        self._terms: list[tuple[int, int, int]] = []  # places, complete places, words of the shortest form
-        for forms in terms:
-            first, complete = len(self._words), 0
+        self._unknown = 0  # the places of forms with unknown words
+        self._forms: dict[int, tuple[int, Form]] = {}  # the term and the form of each complete place
+        self._terms: list[tuple[int, int, int]] = []  # places, words of the shortest form anywhere, of the shortest one
+        for number, forms in enumerate(terms):
+            first = len(self._words)
             for form in forms:
+                begin = len(self._words)
                 if form.initial:
-                    self._initial |= 1 << len(self._words)
+                    self._initial |= 1 << begin
                 else:
-                    self._begins |= 1 << len(self._words)
+                    self._begins |= 1 << begin
                 for left, id in enumerate(form.ids):
                     self._at[id] |= 1 << len(self._words)
                     self._words.append(id)
@@ -78,13 +77,18 @@ class Automaton:
                     self._next_word |= 1 << len(self._words)
                     self._words.append(None)
                     self._lacking.append(0)
-                complete |= 1 << len(self._words)
+                self._forms[len(self._words)] = number, form
                 self._words.append(None)
                 self._lacking.append(0)
+                if UNK in form.ids:
+                    self._unknown |= (1 << len(self._words)) - (1 << begin)
             places = (1 << len(self._words)) - (1 << first)
-            self._terms.append((places, complete, min(len(form.ids) for form in forms if not form.initial)))
-        self._complete = sum(complete for _, complete, _ in self._terms)
-        self.start: State = (self._begins | self._initial, 0)
+            anywhere = min(len(form.ids) for form in forms if not form.initial)
+            self._terms.append((places, anywhere, min(len(form.ids) for form in forms)))
+        self._complete = sum(1 << place for place in self._forms)
+        # A form that ends before the current word leaves the others that begin with it.
+        self._just_begun = (self._begins | self._initial) << 1 if edges.continuing else 0
+        self.start: State = frozenset({(self._begins | self._initial, 0)})
         self._after: dict[tuple[State, int], State] = {}
         self._left: dict[State, tuple[int, int]] = {}
         self._proposed: dict[State, list[int]] = {}
@@ -93,18 +97,46 @@ class Automaton:
         """The state after a word."""
         found = self._after.get((state, word))
         if found is None:
-            found = self._after[state, word] = self._step(state, word)
+            moved = (each for possible in state for each, _ in self._step(possible, word))
+            found = self._after[state, word] = frozenset(moved)
         return found
 
-    def _step(self, state: State, word: int) -> State:
-        expected, contained = state
+    def _step(self, possible: Possibility, word: int) -> Iterator[tuple[Possibility, list[int]]]:
+        """What a possibility becomes with a word, and the complete places of the terms that it then contains."""
+        expected, contained = possible
         at = self._at.get(word, 0) | (0 if word in self._edges.continuing else self._next_word)
         moved = (expected & at) << 1
-        for number, (_, complete, _) in enumerate(self._terms):
-            if moved & complete:
-                contained |= 1 << number
         begins = 0 if word in self._edges.unfinished else self._begins
-        return moved & ~self._complete | begins | (self._initial if word in self._edges.final else 0), contained
+        begins |= self._initial if word in self._edges.final else 0
+        complete, shared = list[int](), list[int]()
+        for place in _bits(moved & self._complete):
+            number, _ = self._forms[place]
+            if not contained >> number & 1:
+                (shared if self._unknown >> place & 1 else complete).append(place)
+                contained |= 0 if self._unknown >> place & 1 else 1 << number
+        moved &= ~self._complete
+        yield (moved | begins, contained), complete
+        for place in shared:
+            number, _ = self._forms[place]
+            if not contained >> number & 1:
+                others = moved & ~(self._unknown & ~self._just_begun)
+                yield (others | begins, contained | 1 << number), [*complete, place]
+
+    def places(self, ids: Sequence[int]) -> dict[int, tuple[Form, int]]:
+        """By number of the term, the form that a translation contains and its position; as many terms as possible."""
+        paths: dict[Possibility, list[tuple[int, int]]] = {possible: [] for possible in self.start}
+        for position, word in enumerate([*ids, EOS]):
+            longer = dict[Possibility, list[tuple[int, int]]]()
+            for possible, path in paths.items():
+                for each, complete in self._step(possible, word):
+                    longer.setdefault(each, path + [(place, position) for place in complete])
+            paths = longer
+        found = dict[int, tuple[Form, int]]()
+        for place, position in max(paths.values(), key=len):
+            number, form = self._forms[place]
+            end = position if self._edges.continuing else position + 1
+            found.setdefault(number, (form, end - len(form.ids)))
+        return found
 
     def left(self, state: State) -> tuple[int, int]:
         """The maximum and minimum number of words that a hypothesis needs for missing terms; EOS may follow 0.
@@ -113,28 +145,40 @@ class Automaton:
         """
         found = self._left.get(state)
         if found is None:
-            missing = self._missing(self.after(state, EOS)) and self._missing(state)
-            lacking = [
-                min((self._lacking[place] for place in _bits(state[0] & places)), default=shortest)
-                for places, _, shortest in missing
-            ]
-            # In the middle of a word that belongs to none of them, one more id ends it.
-            within = int(bool(missing) and not any(state[0] & places for places, _, _ in missing))
-            found = self._left[state] = sum(lacking) + within, max(lacking, default=0) + within
+            every = [] if any(not self._missing(each) for each in self.after(state, EOS)) else map(self._needs, state)
+            most, least = zip(*every, strict=True) if every else ((0,), (0,))
+            found = self._left[state] = min(most), min(least)
         return found
+
+    def _needs(self, possible: Possibility) -> tuple[int, int]:
+        """The maximum and minimum number of words that a possibility needs, at least one."""
+        missing, expected = self._missing(possible), possible[0]
+        # Of the forms with unknown words that are begun only one may be completed with the words so far.
+        alone = [self._lacks(expected & places & ~self._unknown, shortest) for places, shortest, _ in missing]
+        begun = [self._lacks(expected & places, shortest) for places, shortest, _ in missing]
+        shared = list(map(min, alone, begun))
+        saved = max(lacks - less for lacks, less in zip(alone, shared, strict=True))
+        # In the middle of a word that belongs to none of them, one more id ends it.
+        within = int(not any(expected & places for places, _, _ in missing))
+        least = max(map(min, shared, (shortest for _, _, shortest in missing)))
+        return max(sum(alone) - saved + within, 1), max(least + within, 1)
+
+    def _lacks(self, places: int, shortest: int) -> int:
+        """The number of words from the last of the places to the end of its form; ``shortest`` without places."""
+        return min((self._lacking[place] for place in _bits(places)), default=shortest)
 
     def proposed(self, state: State) -> list[int]:
         """The words that would begin or continue a missing term."""
         found = self._proposed.get(state)
         if found is None:
-            missing = sum(places for places, _, _ in self._missing(state))
-            words = (self._words[place] for place in _bits(state[0] & missing))
-            found = self._proposed[state] = sorted({word for word in words if word is not None})
+            expected = (each[0] & sum(places for places, _, _ in self._missing(each)) for each in state)
+            words = {self._words[place] for places in expected for place in _bits(places)}
+            found = self._proposed[state] = sorted(word for word in words if word is not None)
         return found
 
-    def _missing(self, state: State) -> list[tuple[int, int, int]]:
-        """The terms that a hypothesis does not contain."""
-        return [term for number, term in enumerate(self._terms) if not state[1] >> number & 1]
+    def _missing(self, possible: Possibility) -> list[tuple[int, int, int]]:
+        """The terms that a possibility does not contain."""
+        return [term for number, term in enumerate(self._terms) if not possible[1] >> number & 1]
 
 
 def _bits(number: int) -> list[int]:
@@ -155,7 +199,7 @@ class Constraints:
 
     def met(self, i: int, ids: Sequence[int]) -> bool:
         """Whether the words of a translation of sentence i contain its terms."""
-        return all(any(True for form in term for _ in self.edges.places(ids, form)) for term in self.terms[i])
+        return len(Automaton(self.terms[i], self.edges).places(ids)) == len(self.terms[i])
 
     def automata(self, batch: Sequence[int], places: Mapping[int, int] | None) -> list[Automaton]:
         """The automaton of each sentence of a batch; places: those of ids in the shortlist that search has, if any."""

@@ -1,11 +1,8 @@
 """Rules for leaving pairs out of the training text."""
 
-import unicodedata
-from functools import cache
-
 from nmtkit.text.hashes import pair_hash
-from nmtkit.text.moses import moses_language
 from nmtkit.text.pipeline import CONTROL
+from nmtkit.text.scripts import wrong_script
 from nmtkit.text.settings import Cleaning, Prep
 
 # In order of application. The first four are always active; the published systems were trained without the others.
@@ -20,15 +17,6 @@ RULES = {
     "duplicate": "being duplicates",
 }
 ALWAYS = tuple(RULES)[:4]
-
-_SCRIPTS = {
-    "ar fa ps ug ur": "ARABIC", "be bg kk ky mk mn ru tg uk": "CYRILLIC", "sr": "CYRILLIC LATIN", "el": "GREEK",
-    "he yi": "HEBREW", "hi mr ne": "DEVANAGARI", "as bn": "BENGALI", "gu": "GUJARATI", "pa": "GURMUKHI",
-    "ta": "TAMIL", "te": "TELUGU", "kn": "KANNADA", "ml": "MALAYALAM", "si": "SINHALA", "th": "THAI", "lo": "LAO",
-    "km": "KHMER", "my": "MYANMAR", "ka": "GEORGIAN", "hy": "ARMENIAN", "am ti": "ETHIOPIC", "yue zh": "CJK",
-    "ja": "CJK HIRAGANA KATAKANA", "ko": "HANGUL CJK",
-}  # fmt: skip
-_SCRIPTS_OF = {language: set(scripts.split()) for group, scripts in _SCRIPTS.items() for language in group.split()}
 
 
 def rules_of(cleaning: Cleaning) -> list[str]:
@@ -58,21 +46,10 @@ def broken_rule(line: str, src: list[str], tgt: list[str], prep: Prep, heldout: 
         return "ratio"
     if "identical" in cleaning.drop and src == tgt:
         return "identical"
-    if "script" in cleaning.drop and (wrong_script(src, prep.src.language) or wrong_script(tgt, prep.tgt.language)):
+    if "script" in cleaning.drop and (
+        wrong_script(" ".join(src), prep.src.language) or wrong_script(" ".join(tgt), prep.tgt.language)
+    ):
         return "script"
     if "overlap" in cleaning.drop and pair_hash(src, tgt) in heldout:
         return "overlap"
     return None
-
-
-def wrong_script(words: list[str], language: str) -> bool:
-    """True if more than half of the letters are in scripts that the language does not use."""
-    allowed = _SCRIPTS_OF.get(moses_language(language), {"LATIN"})
-    scripts = [script(letter) for letter in "".join(words) if letter.isalpha()]
-    return 2 * sum(name not in allowed for name in scripts) > len(scripts)
-
-
-@cache
-def script(letter: str) -> str:
-    """The script of a letter, the first word of its Unicode name: LATIN, CYRILLIC, CJK."""
-    return unicodedata.name(letter, "").removeprefix("FULLWIDTH ").removeprefix("HALFWIDTH ").split(" ")[0]

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from nmtkit.data.vocab import Vocabulary
-from nmtkit.search.constraints import Edges, Form, Term
+from nmtkit.search.constraints import Automaton, Edges, Form, Term
 from nmtkit.symbols import UNK
 from nmtkit.text.bpe import Segmenter
 from nmtkit.text.pipeline import TextPipeline, letters
@@ -126,21 +126,11 @@ def edges_of(writer: TextPipeline, vocab: Vocabulary) -> Edges:
 
 
 def met(occurrences: Sequence[Occurrence], ids: Sequence[int], edges: Edges) -> Iterator[tuple[Met, int, list[str]]]:
-    """For each term: its form in the translation, the position and the tokens of that form (none if it is missing).
-
-    Two terms never share an unknown word, because each spells it differently.
-    """
-    taken = set[int]()
-    for occurrence in occurrences:
-        places = (
-            (form, place)
-            for form in occurrence.forms
-            for place in edges.places(ids, form.form)
-            if taken.isdisjoint(range(place, place + len(form.tokens)))
-        )
-        spelled, place = next(places, (None, 0))
-        if spelled is not None and UNK in spelled.form.ids:
-            taken.update(range(place, place + len(spelled.tokens)))
+    """For each term: its form in the translation, the position and the tokens of that form (none if it is missing)."""
+    found = Automaton([occurrence.term for occurrence in occurrences], edges).places(ids)
+    for number, occurrence in enumerate(occurrences):
+        form, place = found.get(number, (None, 0))
+        spelled = next((each for each in occurrence.forms if each.form == form), None)
         yield Met(occurrence.source, spelled and spelled.text), place, spelled.tokens if spelled else []
 
 

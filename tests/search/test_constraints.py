@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from nmtkit.search.batching import Targets
@@ -30,8 +30,11 @@ initial = st.builds(Form, st.lists(st.sampled_from([UNK, 4, 5]), min_size=1, max
 terms = st.lists(st.builds(lambda form, more: (form, *more), forms, st.lists(initial, max_size=1)), max_size=2)
 
 
-def contains(ids: Sequence[int], term: Term, edges: Edges) -> bool:
-    """Whether the words of one form stand somewhere in a translation, as whole words and where it may stand."""
+def contains(ids: Sequence[int], own: Sequence[Term], edges: Edges) -> bool:
+    """Whether a form of every term stands in a translation, as whole words and where it may stand.
+
+    No two forms with unknown words have a word in common.
+    """
 
     def at(place: int, form: Form) -> bool:
         end = place + len(form.ids)
@@ -43,7 +46,12 @@ def contains(ids: Sequence[int], term: Term, edges: Edges) -> bool:
             and (not form.initial or before is None or before in edges.final)
         )
 
-    return any(at(place, form) for form in term for place in range(len(ids)))
+    every = [
+        [set(range(place, place + len(form.ids))) if UNK in form.ids else set[int]()
+         for form in term for place in range(len(ids)) if at(place, form)]
+        for term in own
+    ]  # fmt: skip
+    return any(sum(map(len, taken)) == len(set().union(*taken)) for taken in itertools.product(*every))
 
 
 def constrained(
@@ -65,7 +73,8 @@ def test_a_wide_beam_finds_the_best_of_all_translations_that_contain_the_terms(
 ) -> None:
     config = Search(length_penalty="avg", max_len_a=0.5, max_len_b=3, beam_size=400, stop="all")
     table, src = Table(seed), [4, 5]
-    expected = [h for h in enumerate_all(table, src, config) if all(contains(h.ids, term, edges) for term in own)]
+    expected = [h for h in enumerate_all(table, src, config) if contains(h.ids, own, edges)]
+    assume(expected)  # the length leaves room
     [found] = constrained(config, table, [src], [own], edges, n=400)
     assert same(found, expected)
 
@@ -77,7 +86,7 @@ def test_every_term_is_met_by_a_beam_of_any_size_if_the_length_leaves_room(
 ) -> None:
     config = replace(config, max_len_b=8)
     for hypothesis in constrained(config, Table(seed), [src], [own], edges, n=config.beam_size)[0]:
-        assert all(contains(hypothesis.ids, term, edges) for term in own)
+        assert contains(hypothesis.ids, own, edges)
         assert len(hypothesis.ids) <= config.longest(len(src))
 
 
@@ -110,8 +119,32 @@ def test_only_a_sentence_whose_translations_lack_a_term_is_searched_with_it(
         targets=Targets(constraints=Constraints(every, BPE)),
     )
     for own, without, within, ours in zip(every, plain, needed, found, strict=True):
-        met = all(contains(h.ids, term, BPE) for h in without for term in own)
+        met = all(contains(h.ids, own, BPE) for h in without)
         assert same(ours, without if met else within)
+
+
+@given(
+    ids=st.lists(st.sampled_from([UNK, 4, 5]), max_size=7),
+    own=st.lists(terms, max_size=2).map(lambda two: list(itertools.chain(*two))),
+    edges=st.sampled_from(EDGES),
+)
+@settings(max_examples=300, deadline=None)
+def test_the_places_of_all_terms_are_found_if_a_translation_contains_them(
+    ids: list[int], own: list[Term], edges: Edges
+) -> None:
+    places = Automaton(own, edges).places(ids)
+    assert (len(places) == len(own)) == contains(ids, own, edges)
+    for number, (form, place) in places.items():
+        assert form in own[number]
+        assert tuple(ids[place : place + len(form.ids)]) == form.ids
+    taken = [place + i for form, place in places.values() if UNK in form.ids for i in range(len(form.ids))]
+    assert len(taken) == len(set(taken))
+
+
+def test_terms_with_unknown_words_share_none() -> None:
+    own = [[Form((UNK,), False)], [Form((UNK, UNK), False)]]
+    [[found]] = constrained(Search(beam_size=5, max_len_a=0, max_len_b=9), Table(3), [[7]], [own], PLAIN)
+    assert found.ids.count(UNK) >= 3
 
 
 @given(seed=st.integers(0, 10**6), config=configs, src=sources, own=terms)
@@ -132,7 +165,7 @@ def test_a_term_may_come_in_part_from_the_prefix(beam: int) -> None:
     automata = [Automaton(own, PLAIN)]
     [[found]] = beam_search(Table(2), *batch([7]), config, forced=[[UNK, 4, 5]], automata=automata)
     assert found.ids[:3] == [UNK, 4, 5]
-    assert contains(found.ids, own[0], PLAIN)
+    assert contains(found.ids, own, PLAIN)
 
 
 def test_where_the_length_leaves_no_room_the_translation_is_as_long_as_it_may_be() -> None:
@@ -141,12 +174,31 @@ def test_where_the_length_leaves_no_room_the_translation_is_as_long_as_it_may_be
     assert len(found.ids) == 2
 
 
-def test_what_is_left_of_a_hypothesis_is_nothing_once_it_contains_the_terms() -> None:
-    own = [[Form((4, 5), False), Form((UNK,), False)], [Form((5, 5, 4), False)]]
-    for edges in EDGES:
-        automaton = Automaton(own, edges)
-        for ids in itertools.product((UNK, 4, 5), repeat=4):
-            state = functools.reduce(automaton.after, ids, automaton.start)
-            most, least = automaton.left(state)
-            assert most >= least
-            assert (most == 0) == (least == 0) == all(contains(ids, term, edges) for term in own)
+@given(
+    ids=st.lists(st.sampled_from([UNK, 4, 5]), max_size=7),
+    own=st.lists(terms, max_size=2).map(lambda two: list(itertools.chain(*two))),
+    edges=st.sampled_from(EDGES),
+)
+@settings(max_examples=300, deadline=None)
+def test_what_is_left_of_a_hypothesis_is_nothing_once_it_contains_the_terms(
+    ids: list[int], own: list[Term], edges: Edges
+) -> None:
+    automaton = Automaton(own, edges)
+    most, least = automaton.left(functools.reduce(automaton.after, ids, automaton.start))
+    assert most >= least
+    assert (most == 0) == (least == 0) == contains(ids, own, edges)
+
+
+@given(
+    ids=st.lists(st.sampled_from([UNK, 4, 5]), max_size=4),
+    own=terms,
+    edges=st.sampled_from(EDGES),
+)
+@settings(max_examples=100, deadline=None)
+def test_a_hypothesis_needs_at_least_the_least_and_at_most_the_most_of_what_is_left(
+    ids: list[int], own: list[Term], edges: Edges
+) -> None:
+    automaton = Automaton(own, edges)
+    most, least = automaton.left(functools.reduce(automaton.after, ids, automaton.start))
+    longer = (more for n in itertools.count() for more in itertools.product((UNK, 4, 5), repeat=n))
+    assert least <= len(next(more for more in longer if contains([*ids, *more], own, edges))) <= most

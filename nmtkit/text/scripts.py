@@ -1,0 +1,46 @@
+"""The scripts of languages, from Unicode's CLDR (langcodes) and the properties of letters (regex)."""
+
+from functools import cache
+
+import regex
+from langcodes import Language
+
+# Codes of ISO 15924. CLDR names one script for each language; some are combinations, and some languages use several.
+_PARTS = {"Jpan": "Hani Hira Kana", "Kore": "Hang Hani", "Hans": "Hani", "Hant": "Hani", "Aran": "Arab"}
+_SEVERAL = {
+    "az kk ky tg tk tt ug uz": "Arab Cyrl Latn", "bs sh sr": "Cyrl Latn", "mn": "Cyrl Mong", "pa sd": "Arab Deva Guru",
+    "ber kab rif shi tzm zgh": "Arab Latn Tfng", "ckb ha kmr ku ms sdh wo": "Arab Latn",
+    "cr crk csw iu oj": "Cans Latn", "bm dyu ff man mnk": "Adlm Arab Latn Nkoo", "ks": "Arab Deva",
+}  # fmt: skip
+_SCRIPTS = {language: scripts for group, scripts in _SEVERAL.items() for language in group.split()}
+_RIGHT_TO_LEFT = frozenset("Adlm Arab Aran Hebr Mand Nkoo Rohg Samr Syrc Thaa".split())
+_COMMON = r"\p{sc=Zyyy}\p{sc=Zinh}"  # letters of no script, such as a modifier apostrophe
+_LETTER = regex.compile(rf"(?V1)[\p{{L}}--[{_COMMON}]]")
+
+
+def right_to_left(language: str) -> bool:
+    """True if the language (ar, pa-Arab) is usually written from right to left."""
+    return _tag(language).maximize().script in _RIGHT_TO_LEFT
+
+
+def wrong_script(text: str, language: str) -> bool:
+    """True if more than half of the letters are in scripts that the language does not use."""
+    return 2 * len(_foreign(language).findall(text)) > len(_LETTER.findall(text))
+
+
+def _tag(language: str) -> Language:
+    """The language of a code; an invalid one is taken for a language in Latin script."""
+    try:
+        return Language.get(language)
+    except ValueError:
+        return Language.get("und-Latn")
+
+
+@cache
+def _foreign(language: str) -> regex.Pattern[str]:
+    """Matches a letter that is in none of the language's scripts; a script in the code (sr-Cyrl) is the only one."""
+    tag = _tag(language)
+    usual = str(tag.maximize().script)
+    scripts = _PARTS.get(usual, usual) if tag.script else _SCRIPTS.get(str(tag.language), _PARTS.get(usual, usual))
+    own = "".join(rf"\p{{sc={script}}}" for script in scripts.split())
+    return regex.compile(rf"(?V1)[\p{{L}}--[{_COMMON}{own}]]")

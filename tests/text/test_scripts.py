@@ -1,0 +1,49 @@
+import pytest
+
+from nmtkit.text.scripts import right_to_left, wrong_script
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "wrong"),
+    [
+        ("en", "A house, a garden.", False),
+        ("en", "дом", True),
+        ("en", "a дом", True),
+        ("en", "abc дом", False),  # half of the letters is not more than half
+        ("en", "1984 – 50% 😀", False),
+        ("en", "", False),
+        ("ru", "дом", False),
+        ("ru", "house", True),
+        ("sr", "kuća кућа", False),
+        ("sr-Latn", "kuća", False),
+        ("sr-Latn", "кућа", True),  # the code names the script
+        ("zh-TW", "我们 的 房子", False),
+        ("ja", "わたし の カメラ 本", False),
+        ("zh", "わたし", True),
+        ("ko", "우리 집", False),
+        ("el", "σπίτι", False),
+        ("tlh", "Hab SoSlI' Quch", False),
+        ("en", "ＦＵＬＬ", False),
+        ("nqo", "ߒߞߏ ߞߊ߲", False),
+        ("nqo", "house", True),
+        ("tzm", "ⵜⴰⵎⴰⵣⵉⵖⵜ", False),
+        ("tzm", "Tamaziɣt", False),
+        ("cr", "ᓀᐦᐃᔭᐍᐏᐣ", False),
+        ("ckb", "کوردی", False),
+        ("ku", "Kurdî", False),
+        ("haw", "ʻʻʻ", False),  # a letter of no script
+        ("x", "house", False),  # no valid code
+        ("x", "дом", True),
+    ],
+)
+def test_a_side_is_in_the_wrong_script_if_most_of_its_letters_are(language: str, text: str, wrong: bool) -> None:
+    assert wrong_script(text, language) == wrong
+
+
+@pytest.mark.parametrize(
+    ("language", "expected"),
+    [("ar", True), ("he", True), ("nqo", True), ("ckb", True), ("dv", True), ("pa-Arab", True), ("pa", False),
+     ("en", False), ("tr", False), ("x", False)],
+)  # fmt: skip
+def test_a_language_is_written_from_right_to_left_if_its_script_is(language: str, expected: bool) -> None:
+    assert right_to_left(language) == expected
