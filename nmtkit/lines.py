@@ -20,10 +20,10 @@ from typing import IO, Any, BinaryIO, Literal, TextIO, TypeVar, cast, overload
 
 import zstandard
 
-from nmtkit.errors import UserError
+from nmtkit.errors import UserError, counted
 
 _BLOCK = 1 << 17
-_COLUMN = re.compile(r"(.+\.tsv(?:\.gz|\.zst)?):([1-9][0-9]*)")
+_COLUMN = re.compile(r"(.+?(\.tsv(?:\.gz|\.zst)?)?):([1-9][0-9]*)")
 _DEVICES = (Path("/dev"), Path("/dev/fd"), Path("/proc/self/fd"))
 log = logging.getLogger(__name__)
 
@@ -52,9 +52,16 @@ def check_read_once(paths: Iterable[Path | str]) -> None:
 
 
 def file_of(path: Path | str) -> tuple[Path, int | None]:
-    """The file and the column (from 1, or None) of a path as ``raw_lines`` accepts it."""
+    """The file and the column (from 1, or None) of a path as ``raw_lines`` accepts it.
+
+    Raises UserError for a column of a file that is not named like a table.
+    """
     match = _COLUMN.fullmatch(str(path))
-    return (Path(match[1]), int(match[2])) if match else (Path(path), None)
+    if match and match[2]:
+        return Path(match[1]), int(match[3])
+    if match and os.path.isfile(match[1]) and not os.path.exists(path):
+        raise UserError(f"{path}: a column of a table, which must be named .tsv (.tsv.gz, .tsv.zst); rename {match[1]}")
+    return Path(path), None
 
 
 def _column(path: Path, column: int) -> Iterator[bytes]:
@@ -62,7 +69,7 @@ def _column(path: Path, column: int) -> Iterator[bytes]:
     for number, line in enumerate(_lines_of_file(path), 1):
         columns = _content(line).split(b"\t")
         if len(columns) < column:
-            raise UserError(f"{path}:{number}: has {len(columns)} columns, not {column}; fix the line")
+            raise UserError(f"{path}:{number}: has {counted(len(columns), 'column')}, not {column}; fix the line")
         yield columns[column - 1] + b"\n"
 
 
@@ -142,7 +149,7 @@ def beside_lines(lines: Iterable[T], path: Path, place: str) -> Iterator[tuple[T
     for line in lines:
         other = next(others, None)
         if other is None:
-            raise UserError(f"{path}: has only {number} lines, fewer than {place}; make them correspond")
+            raise UserError(f"{path}: has only {counted(number, 'line')}, fewer than {place}; make them correspond")
         number += 1
         yield line, other
     if next(others, None) is not None:

@@ -25,6 +25,7 @@ _READERS = {
     ".csv": "tables:read", ".tsv": "tables:read", ".md": "markdown:read", ".markdown": "markdown:read",
 }  # fmt: skip
 SUFFIXES = tuple(_READERS)
+_SAME = {".htm": ".html", ".markdown": ".md", ".xlf": ".xliff", ".pot": ".po"}  # a translated template is a catalogue
 _WITH_LANGUAGE = (".html", ".htm", ".xhtml", ".epub", ".tmx")  # their readers need the target language
 
 
@@ -32,6 +33,12 @@ def is_document(name: str) -> bool:
     """Whether the suffix of ``name`` is that of a document, including those that ``read_document`` refuses."""
     suffix = PurePath(name).suffix.lower()
     return suffix in SUFFIXES or suffix in _REFUSED
+
+
+def same_format(name: str, output: str) -> bool:
+    """Whether the translation of the document ``name`` may be called ``output``: with the same suffix, or none."""
+    suffix, named = (PurePath(path).suffix.lower() for path in (name, output))
+    return named in ("", suffix, _SAME.get(suffix)) or (suffix == _SAME.get(named) and suffix != ".po")
 
 
 def read_document(name: str, data: bytes, columns: Sequence[str], language: str) -> Document:

@@ -19,13 +19,7 @@ T = TypeVar("T")
 FIRST_WINDOW, LARGEST_WINDOW = 32, 2048  # lines that are translated together, sorted by length
 PAUSE = 0.1  # seconds without input after which the lines so far are translated
 WARNINGS = 5  # about lines that are not UTF-8
-_BINARY = (
-    b"PK\3\4",
-    b"%PDF-",
-    b"\xd0\xcf\x11\xe0",
-    b"\x1f\x8b",
-    b"\x28\xb5\x2f\xfd",
-)  # docx and zip, pdf, doc, gz, zst
+_BINARY = (b"PK\3\4", b"%PDF-", b"\xd0\xcf\x11\xe0", b"\x1f\x8b", b"\x28\xb5\x2f\xfd")  # zip, pdf, doc, gz, zst
 
 
 def windows(lines: Iterable[T], ready: Callable[[], bool], first: int) -> Iterator[list[T]]:
@@ -60,7 +54,7 @@ def decoded(raw: Iterable[bytes], place: str, warn: Callable[[str], None]) -> It
     bad = 0
     for number, line in enumerate(raw, 1):
         if number == 1 and line.startswith(_BINARY):
-            raise UserError(f"{place}: is no text; name a document or a packed file by its format (a.docx, a.gz)")
+            raise UserError(f"{place}: not text; name documents and compressed files by their format (a.docx, a.gz)")
         try:
             line.decode("utf-8")
         except UnicodeDecodeError as error:

@@ -111,7 +111,7 @@ def test_a_document_or_a_packed_file_is_not_translated_as_text(filtered: Callabl
     status, out, err = filtered(content)
     assert (status, out) == (1, "")
     assert err == (
-        "nmtkit: error: standard input: is no text; name a document or a packed file by its format (a.docx, a.gz)\n"
+        "nmtkit: error: standard input: not text; name documents and compressed files by their format (a.docx, a.gz)\n"
     )
 
 
@@ -275,7 +275,10 @@ def test_unknown_words_are_replaced_by_the_models_lexicon_or_by_the_one_given(
     (own / "lexicon.tsv").write_text("x\tX\t1\t1\n")
     other.write_text("y\tY\t1\t1\n")
     bad.write_text("y Y\n")
-    assert filtered(b"a Mr b\n\nx\n", "--replace-unk", "-m", bare).out == "a Mr b\n\nx\n"
+    copied = filtered(b"a Mr b\n\nx\n", "--replace-unk", "-m", bare)
+    assert copied.out == "a Mr b\n\nx\n"
+    remedy = "give one made by nmtkit align as --lexicon"
+    assert copied.err.startswith(f"{bare} has no lexicon, so unknown words are only copied; {remedy}\n")
     assert filtered(b"a y x\n", "--replace-unk", "-m", own).out == "a y X\n"
     assert filtered(b"a y x\n", "--replace-unk", "-m", own, "--lexicon", other).out == "a Y x\n"
     assert filtered(b"y x\n", "--replace-unk", "-m", own, "--alignment").out == "y X\t0-0 1-1\n"
@@ -307,7 +310,7 @@ def test_a_lexicon_from_a_pipe_serves_every_process(folder: Path, nmtkit: Callab
 
 
 def test_a_model_that_cannot_replace_unknown_words_says_so(folder: Path, filtered: Callable[..., Any]) -> None:
-    write_folder(folder / "blind")
+    (write_folder(folder / "blind") / "lexicon.tsv").write_text("x\tX\t1\t1\n")
     status, out, err = filtered(b"a\n", "--replace-unk", "-m", "blind")
     assert (status, out, err.count("\n")) == (1, "", 1)
     assert "this model cannot replace unknown words: it has no attention" in err

@@ -101,6 +101,13 @@ def test_a_document_is_not_written_by_the_name_of_another_format(
     assert not (folder / output).exists()
 
 
+def test_a_format_may_have_two_suffixes(folder: Path, nmtkit: Callable[..., Any]) -> None:
+    (folder / "a.htm").write_text("<p>a</p>\n")
+    assert nmtkit("translate", "a.htm", "-o", "a.html").status == 0
+    assert nmtkit("translate", "a.html", "-o", "b.htm").status == 0
+    assert (folder / "b.htm").read_text() == "<p>a</p>\n"
+
+
 @pytest.mark.parametrize("output", ["out.po", "out.POT", "out"])
 def test_a_template_of_gettext_may_become_a_catalogue(folder: Path, nmtkit: Callable[..., Any], output: str) -> None:
     (folder / "a.pot").write_text('msgid "a"\nmsgstr ""\n')
