@@ -212,6 +212,15 @@ def test_terms_come_from_a_file_and_json_says_which_were_met(folder: Path, filte
     assert term["form"] in json.loads(line)["text"].split()
 
 
+def test_terms_that_no_line_has_or_that_do_not_fit_are_warned_of(folder: Path, filtered: Callable[..., Any]) -> None:
+    (folder / "terms.tsv").write_text("b\tg h g h g h\nc\td\n")
+    none = filtered(b"a B\n", "--terms", "terms.tsv").err
+    assert none == "nmtkit: warning: no line has a term of terms.tsv; upper and lower case must be as in the file\n"
+    long = filtered(b"c b c\n", "--terms", "terms.tsv", "--max-len-a", "0", "--max-len-b", "4").err
+    assert long == "nmtkit: warning: 1 of 2 terms did not fit into the translations; --json names them\n"
+    assert filtered(b"a c\n", "--terms", "terms.tsv").err == ""
+
+
 def test_given_translations_are_scored(folder: Path, filtered: Callable[..., Any]) -> None:
     (folder / "refs").write_text("a b\n\nx\n")
     out = filtered(b"a b\n\n\n", "--score-reference", "refs", "--scores", "sentence").out
