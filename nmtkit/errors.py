@@ -1,4 +1,4 @@
-"""The exception for mistakes that the user can correct."""
+"""The exception for mistakes that the user can correct, and what messages have in common."""
 
 from typing import Any, get_args
 
@@ -8,6 +8,11 @@ class UserError(Exception):
 
     The command line prints it on one line and exits with status 1. Any other exception is a bug and has a traceback.
     """
+
+
+def counted(number: int, noun: str) -> str:
+    """A number with its noun, whose plural must end in s: "1 line", "2,000 lines"."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def refuse_string(name: str, texts: Any) -> None:

@@ -12,7 +12,7 @@ import stat
 import sys
 import tempfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,11 +20,10 @@ from typing import IO, Any, BinaryIO, Literal, TextIO, TypeVar, cast, overload
 
 import zstandard
 
-from nmtkit.errors import UserError
+from nmtkit.errors import UserError, counted
 
 _BLOCK = 1 << 17
-_OPEN: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".zst": zstandard.open}  # by suffix
-_COLUMN = re.compile(r"(.+\.tsv(?:\.gz|\.zst)?):([1-9][0-9]*)")
+_COLUMN = re.compile(r"(.+?(\.tsv(?:\.gz|\.zst)?)?):([1-9][0-9]*)")
 _DEVICES = (Path("/dev"), Path("/dev/fd"), Path("/proc/self/fd"))
 log = logging.getLogger(__name__)
 
@@ -53,9 +52,16 @@ def check_read_once(paths: Iterable[Path | str]) -> None:
 
 
 def file_of(path: Path | str) -> tuple[Path, int | None]:
-    """The file and the column (from 1, or None) in a path of ``raw_lines``."""
+    """The file and the column (from 1, or None) in a path of ``raw_lines``.
+
+    Raises UserError for a column of a file that is not named like a table.
+    """
     match = _COLUMN.fullmatch(str(path))
-    return (Path(match[1]), int(match[2])) if match else (Path(path), None)
+    if match and match[2]:
+        return Path(match[1]), int(match[3])
+    if match and os.path.isfile(match[1]) and not os.path.exists(path):
+        raise UserError(f"{path}: a column of a table, which must be named .tsv (.tsv.gz, .tsv.zst); rename {match[1]}")
+    return Path(path), None
 
 
 def _column(path: Path, column: int) -> Iterator[bytes]:
@@ -63,7 +69,7 @@ def _column(path: Path, column: int) -> Iterator[bytes]:
     for number, line in enumerate(_lines_of_file(path), 1):
         columns = _content(line).split(b"\t")
         if len(columns) < column:
-            raise UserError(f"{path}:{number}: has {len(columns)} columns, not {column}; fix the line")
+            raise UserError(f"{path}:{number}: has {counted(len(columns), 'column')}, not {column}; fix the line")
         yield columns[column - 1] + b"\n"
 
 
@@ -143,7 +149,7 @@ def beside_lines(lines: Iterable[T], path: Path, place: str) -> Iterator[tuple[T
     for line in lines:
         other = next(others, None)
         if other is None:
-            raise UserError(f"{path}: has only {number} lines, fewer than {place}; make them correspond")
+            raise UserError(f"{path}: has only {counted(number, 'line')}, fewer than {place}; make them correspond")
         number += 1
         yield line, other
     if next(others, None) is not None:
@@ -207,8 +213,8 @@ def real_path(path: Path) -> Path:
 def _stream(path: Path, mode: Literal["w", "wb"]) -> Iterator[IO[Any]]:
     """A device or pipe, opened for appending because /dev/stdout may be a file with other output."""
     with report_write_errors(path):
-        opened = open(path, "ab") if mode == "wb" else _open_text(path, path.suffix, "at")  # noqa: SIM115
-    with report_write_errors(path, only=FULL), opened as file:
+        opened = open(path, "ab")  # noqa: SIM115
+    with report_write_errors(path, only=FULL), opened, _written(opened, path.suffix, mode) as file:
         yield file
 
 
@@ -217,11 +223,11 @@ def _atomic_write(path: Path, mode: Literal["w", "wb"]) -> Iterator[IO[Any]]:
     """A temporary file beside ``path`` that replaces it at the end, by a rename within one folder."""
     temporary = path.parent / f".{path.name}.{os.getpid()}.tmp"  # with_name fails for "."
     with report_write_errors(path):
-        opened = open(temporary, "wb") if mode == "wb" else _open_text(temporary, path.suffix, "wt")  # noqa: SIM115
+        opened = open(temporary, "wb")  # noqa: SIM115
     try:
         if path.exists():  # before writing: no user may read the new file who could not read the old one
             temporary.chmod(stat.S_IMODE(path.stat().st_mode))
-        with report_write_errors(path, only=FULL), opened as file:
+        with report_write_errors(path, only=FULL), opened, _written(opened, path.suffix, mode) as file:
             yield file
         with report_write_errors(path):
             # Content before name, so that a power failure leaves no empty file.
@@ -233,9 +239,16 @@ def _atomic_write(path: Path, mode: Literal["w", "wb"]) -> Iterator[IO[Any]]:
         raise
 
 
-def _open_text(path: Path, suffix: str, mode: Literal["wt", "at"]) -> TextIO:
-    """A UTF-8 text file with \\n, compressed according to ``suffix``, the suffix of the final name."""
-    return cast(TextIO, _OPEN.get(suffix, open)(path, mode, encoding="utf-8", newline="\n"))
+def _written(file: BinaryIO, suffix: str, mode: Literal["w", "wb"]) -> IO[Any]:
+    """The file, or UTF-8 text with \\n in it, compressed according to ``suffix``."""
+    if mode == "wb":
+        return file
+    packed: Any = file
+    if suffix == ".gz":
+        packed = gzip.GzipFile("", "wb", fileobj=file)  # without a name, which would be that of the temporary file
+    elif suffix == ".zst":
+        packed = zstandard.ZstdCompressor().stream_writer(file)
+    return io.TextIOWrapper(packed, encoding="utf-8", newline="\n")
 
 
 def sync(path: Path) -> None:

@@ -62,8 +62,19 @@ def test_a_column_of_a_table_is_a_text(
 def test_a_line_without_the_column_is_named(tmp_path: Path) -> None:
     table = tmp_path / "text.tsv"
     table.write_text("a\tb\na b\n")
-    with pytest.raises(UserError, match=r"text\.tsv:2: has 1 columns, not 2; fix the line"):
+    with pytest.raises(UserError, match=r"text\.tsv:2: has 1 column, not 2; fix the line"):
         list(read_lines(f"{table}:2"))
+
+
+def test_a_column_of_a_file_that_is_not_named_like_a_table_is_refused_unless_a_file_has_that_name(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "text.txt").write_text("a\tb\n")
+    message = r"text\.txt:1: a column of a table, which must be named \.tsv .*; rename .*text\.txt$"
+    with pytest.raises(UserError, match=message):
+        list(read_lines(tmp_path / "text.txt:1"))
+    (tmp_path / "text.txt:1").write_text("c\n")
+    assert list(read_lines(tmp_path / "text.txt:1")) == ["c"]
 
 
 def test_one_carriage_return_is_part_of_the_line_end(tmp_path: Path) -> None:
@@ -151,6 +162,13 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path,
         file.write("new")
         raise KeyboardInterrupt
     assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [(name, b"old")]
+
+
+def test_a_gzip_file_does_not_have_the_name_of_the_temporary_file(tmp_path: Path) -> None:
+    with atomic_write(tmp_path / "text.gz") as file:
+        file.write("text\n")
+    header = (tmp_path / "text.gz").read_bytes()[:10]
+    assert header[3] == 0  # no flags: no name follows (RFC 1952)
 
 
 def test_binary_files_are_written_whole_too(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from nmtkit.cli.options import AS_JSON, print_json
 from nmtkit.cli.tables import print_table
+from nmtkit.errors import counted
 from nmtkit.workflow.score import ScoreOptions, score_systems
 
 if TYPE_CHECKING:
@@ -53,8 +54,8 @@ def _print(comparison: "Comparison", refs: list[str], options: ScoreOptions) -> 
     if comparison.spread:
         rows += [["mean", *(f"{mean:.2f}" for mean, _ in comparison.spread)]]
         rows += [["deviation", *(f"{deviation:.2f}" for _, deviation in comparison.spread)]]
-    sentences = len(comparison.systems[0].words)
-    print_table(f"{sentences} sentences, reference {', '.join(refs)}", ["system", *metrics], rows)
+    sentences = counted(len(comparison.systems[0].words), "sentence")
+    print_table(f"{sentences}, reference {', '.join(refs)}", ["system", *metrics], rows)
     # The signature of a significance test also has the number of samples.
     signatures = {d.metric: d.signature for d in comparison.differences}
     rows = [[m.metric, m.on, signatures.get(m.metric, m.score.signature)] for m in comparison.measured[0]]
@@ -79,7 +80,7 @@ def _print(comparison: "Comparison", refs: list[str], options: ScoreOptions) -> 
             rows = [[unit, f"{value:.4f}"] for unit, value in system.forced.units().items()]
             # Comparable only if it is computed on the same pairs.
             limit = f" of at most {options.max_length} tokens a side" if options.max_length else ""
-            tokens = f"{system.forced.sentences} sentences{limit}, {system.forced.tokens} tokens"
+            tokens = f"{counted(system.forced.sentences, 'sentence')}{limit}, {counted(system.forced.tokens, 'token')}"
             _print_more(f"cross-entropy of the reference, end marks included: {tokens}", ["unit", "value"], rows)
 
 

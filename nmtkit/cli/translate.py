@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from nmtkit.cli.options import OUTPUT_FILE, check_output, log, open_output
 from nmtkit.cli.parameters import Without
 from nmtkit.documents.formats import is_document
-from nmtkit.errors import UserError
+from nmtkit.errors import UserError, counted
 from nmtkit.lines import beside_lines, check_read_once, raw_lines, real_path
 from nmtkit.options import Option
 from nmtkit.search.settings import SEARCH
@@ -162,7 +162,7 @@ def translate(
         done = progress("translating")
     line = formats.json_object if as_json else formats.moses if request.n_best else partial(formats.columns, scores)
     number = long = 0
-    unknown = Counter[str]()
+    unknown, met = Counter[str](), list[bool]()  # met: whether each term of the lines is in the translation
     with open_output(output) as written, formats.attention_arrays(attention) as keep, done as advance:
         for found in windows:
             for best in found:
@@ -170,11 +170,16 @@ def translate(
                 keep(number, best[0])  # --attention has no n-best list
                 number, long = number + 1, long + (best[0].pieces > 1)
                 unknown.update(best[0].unknown._asdict() if best[0].unknown else {})
+                met += [term.form is not None for term in best[0].terms or ()]
             written.flush()  # the reader may wait for this before the next line
             advance(len(found))
     if any(unknown.values()):
         parts = f"{unknown['translated']} translated, {unknown['copied']} copied, {unknown['left']} left"
         log.info(f"nmtkit: unknown words ({request.unk_origin or 'matched'}): {parts}")
+    if terms and number and not met:
+        _warn(f"no line has a term of {terms}; upper and lower case must be as in the file")
+    if missing := met.count(False):
+        _warn(f"{missing} of {counted(len(met), 'term')} did not fit into the translations; --json names them")
     if long:
         they, were = ("1 line is", "was") if long == 1 else (f"{long} lines are", "were")
         _warn(f"{they} longer than {request.limit} tokens (--max-input-length) and {were} translated in pieces")

@@ -5,6 +5,7 @@ from typing import Annotated
 
 from nmtkit.cli.options import AS_JSON, print_json
 from nmtkit.cli.tables import print_table
+from nmtkit.errors import counted
 from nmtkit.search.settings import Search
 from nmtkit.workflow.tune import Tuned, TuneOptions, search_penalties
 
@@ -29,7 +30,7 @@ def tune(options: TuneOptions, as_json: Annotated[bool, replace(AS_JSON, before=
         best = tried[tuned.settings.index(tuned.best)]
         print_json({"metric": options.metric, "settings": tried, "best": best})
     else:
-        sizes = f"{tuned.sentences} sentences, the best {tuned.settings[0].beam_size} translations of each"
+        sizes = f"{counted(tuned.sentences, 'sentence')}, the best {tuned.settings[0].beam_size} translations of each"
         _print(f"{options.metric}: {sizes}; by length penalty, alpha and coverage penalty", tuned)
 
 

@@ -10,7 +10,7 @@ from nmtkit.align.eflomal import align_with_eflomal
 from nmtkit.align.lexicon import WordPair, count_links, write_lexicon
 from nmtkit.align.pharaoh import Link, check_links, format_links, read_alignment
 from nmtkit.align.symmetrize import HEURISTICS, Heuristic
-from nmtkit.errors import UserError
+from nmtkit.errors import UserError, counted
 from nmtkit.folders import ALIGN_FILES, TextFiles
 from nmtkit.lines import count_lines, move_into_place, read_lines, staging_folder
 from nmtkit.machine.progress import progress
@@ -47,7 +47,7 @@ class AlignmentReport:
 
     def __str__(self) -> str:
         lines = [
-            f"{self.folder / split}.align: {aligned.pairs:,} pairs, {aligned.links:,} links, "
+            f"{self.folder / split}.align: {counted(aligned.pairs, 'pair')}, {counted(aligned.links, 'link')}, "
             f"{aligned.linked / max(1, aligned.words):.1%} of the target words linked"
             for split, aligned in self.splits.items()
         ]
@@ -87,7 +87,7 @@ def take_alignment(folder: Path, pharaoh: Path, threshold: int) -> AlignmentRepo
         raise UserError(f"{pharaoh}: no such file")
     aligned, pairs = count_lines(pharaoh), count_lines(folder / "train.src")
     if aligned != pairs:
-        lines = f"{pharaoh} has {aligned} lines but {folder / 'train.src'} has {pairs}"
+        lines = f"{pharaoh} has {counted(aligned, 'line')} but {folder / 'train.src'} has {pairs}"
         raise UserError(f"{lines}; align the text of that folder, without the pairs that nmtkit prep left out")
     with staging_folder(folder) as staging:
         return _write(folder, staging, prep, ["train"], read_alignment(pharaoh), pharaoh, threshold)
@@ -98,7 +98,8 @@ def _sentences(folder: Path, split: str, prep: Prep) -> Iterator[tuple[list[str]
     paths = [folder / f"{split}.{side}" for side in ("src", "tgt")]
     lines = [count_lines(path) for path in paths]
     if lines[0] != lines[1]:
-        raise UserError(f"{paths[0]} has {lines[0]} lines but {paths[1]} has {lines[1]}; run nmtkit prep again")
+        they = f"{paths[0]} has {counted(lines[0], 'line')} but {paths[1]} has {lines[1]}"
+        raise UserError(f"{they}; run nmtkit prep again")
     src_join, tgt_join = JOIN[prep.src.segmentation], JOIN[prep.tgt.segmentation]
     for src_line, tgt_line in zip(*map(read_lines, paths), strict=True):
         yield src_join(src_line.split()), tgt_join(tgt_line.split())

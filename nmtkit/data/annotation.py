@@ -10,7 +10,7 @@ from nmtkit.align.pharaoh import parse_links
 from nmtkit.align.posunk import annotate
 from nmtkit.data.corpus import OFFSET, Encoded, Ids
 from nmtkit.data.vocab import ALL_SYMBOLS
-from nmtkit.errors import UserError
+from nmtkit.errors import UserError, counted
 from nmtkit.lines import count_lines, read_lines
 from nmtkit.machine.progress import progress
 from nmtkit.symbols import UNK
@@ -35,8 +35,8 @@ def annotate_file(path: Path, text: Encoded, alignment: Path) -> str:
     link get the symbol without a position. Raises UserError if its number of lines differs.
     """
     lines = text.lines
-    if alignment.is_file() and count_lines(alignment) != lines:
-        raise UserError(f"{alignment} has {count_lines(alignment)} lines but the text {lines}; run nmtkit align again")
+    if alignment.is_file() and (aligned := count_lines(alignment)) != lines:
+        raise UserError(f"{alignment} has {counted(aligned, 'line')} but the text {lines}; run nmtkit align again")
     links = read_lines(alignment) if alignment.is_file() else repeat("", lines)
     offsets = np.memmap(f"{path}.offsets", OFFSET, "r")
     ids: Ids = np.memmap(f"{path}.ids", text.dtype, "r+") if text.tokens else np.empty(0, text.dtype)

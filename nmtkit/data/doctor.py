@@ -1,6 +1,6 @@
 """``nmtkit doctor``: checks of a parallel text before training.
 
-Texts are read once or twice as streams; memory holds the development and test sets and the most frequent words.
+Texts are read a few times as streams; memory holds the development and test sets and the most frequent words.
 """
 
 import math
@@ -8,13 +8,13 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import islice, zip_longest
+from itertools import chain, islice, zip_longest
 from pathlib import Path
 
 import numpy as np
 
 from nmtkit.data.corpus import Corpus
-from nmtkit.errors import UserError
+from nmtkit.errors import UserError, counted
 from nmtkit.folders import SIDES, SPLITS
 from nmtkit.lines import conversion, file_of, parse_line, raw_lines
 from nmtkit.symbols import UNK
@@ -28,8 +28,10 @@ from nmtkit.text.settings import Cleaning, load_prep
 
 _FIRST_LINES = 5  # line numbers per finding
 _SAMPLE = 100_000  # pairs from which the words of each language are counted
-_KNOWN = 5  # minimum count of a word to be evidence of its language
+_KNOWN = 5  # minimum count of a word or character to be evidence
 _SURE = 1.0  # threshold of the mean log-ratio of word frequencies
+_FREQUENT = 0.01  # of a file's lines have a frequent character
+_MOST_UNSEEN = 5  # characters per file, because a text in another script has many
 _MANY_UNKNOWN = 0.05  # of a split's tokens
 _NOTHING = "nothing to train on: no pair has words on both sides and no control characters"
 
@@ -79,6 +81,8 @@ def examine_text(raw: Mapping[str, Files], src: str, tgt: str) -> list[Finding]:
         if split in raw:
             for number, hashed in enumerate(_examine_pairs(raw[split], languages, findings), 1):
                 heldout.setdefault(hashed, (raw[split].src, number))
+            for path, train in zip(raw[split], raw["train"], strict=True):
+                _examine_characters(path, train, findings)
     if "dev" in raw and not has_words(raw["dev"]):
         findings[raw["dev"].src, NO_WORDS] = Finding(raw["dev"].src, NO_WORDS, fatal=True)
     if not any(a.split() and b.split() and not CONTROL.search(a + b) for a, b in pairs_of(raw["train"])):
@@ -103,7 +107,7 @@ def _has_columns(files: Files, findings: _Findings) -> bool:
     for file, column in map(file_of, files):
         for number, line in enumerate(raw_lines(file) if column else (), 1):
             if (columns := line.count(b"\t") + 1) < (column or 0):
-                findings.add(file, number, f"has {columns} columns, not {column}", fatal=True)
+                findings.add(file, number, f"has {counted(columns, 'column')}, not {column}", fatal=True)
                 sound = False
     return sound
 
@@ -135,6 +139,21 @@ def _examine_pairs(files: Files, languages: "_Languages", findings: _Findings) -
         for path, text in zip(files, texts if len(texts) == 2 else [], strict=False):
             for what in _line_faults(text, advice[path]):
                 findings.add(path, number, what)
+
+
+def _examine_characters(path: Path, train: Path, findings: _Findings) -> None:
+    """Report frequent characters that the training text lacks, such as another apostrophe."""
+    texts = [set(line.strip().decode(errors="ignore")) for line in raw_lines(path)]
+    counts = Counter(chain.from_iterable(texts))
+    unseen = {character for character, lines in counts.items() if lines >= max(_KNOWN, _FREQUENT * len(texts))}
+    for line in raw_lines(train):
+        if not unseen:
+            return
+        unseen.difference_update(line.decode(errors="ignore"))
+    for character in sorted(unseen, key=lambda character: (-counts[character], character))[:_MOST_UNSEEN]:
+        for number, text in enumerate(texts, 1):
+            if character in text:
+                findings.add(path, number, f"{character!r} (U+{ord(character):04X}) does not occur in {train}")
 
 
 def _line_faults(text: str, advice: str) -> Iterator[str]:

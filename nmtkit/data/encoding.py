@@ -55,9 +55,11 @@ class VocabReport:
         lines = []
         for side, vocabulary in self.vocabularies.items():
             rows, symbols = len(vocabulary), vocabulary.symbols
+            words = sum(count > 0 for count in vocabulary.counts)
+            more = f", {rows - symbols - words:,} not in the training text" if words < rows - symbols else ""
             lines.append(
                 f"{TextFiles(self.folder).vocabulary(side)}: {rows:,} rows, {symbols} symbols and "
-                f"{rows - symbols:,} of {self.types[side]:,} word types"
+                f"{words:,} of {self.types[side]:,} word types{more}"
             )
         for split in SPLITS:
             if f"{split}.src" in self.coverage:

@@ -9,6 +9,7 @@ import gettext
 import json
 import re
 from functools import partial
+from itertools import pairwise
 from typing import TypeAlias
 
 import javaproperties
@@ -26,6 +27,11 @@ Element: TypeAlias = etree._Element
 
 _LANG = "{http://www.w3.org/XML/1998/namespace}lang"
 _COMMENT = "nmtkit: a doubtful translation"
+_CHARSET = re.compile(r"charset=([A-Za-z0-9_.:-]+)")
+# In an entry of a po file: its translations, its flags, and the line before which flags are missing.
+_TRANSLATIONS = re.compile(r"^[ \t]*msgstr[^\r\n]*(?:\s+(?:msgstr|\")[^\r\n]*)*", re.MULTILINE)
+_FLAGS = re.compile(r"^[ \t]*#,[^\r\n]*", re.MULTILINE)
+_NO_FLAGS = re.compile(r"^[ \t]*(?:#\||msg)", re.MULTILINE)
 # A string of a valid JSON file; group 1 is the colon behind a key.
 _JSON_STRING = re.compile(r'"(?:[^"\\]|\\.)*"(\s*:)?')
 # Inline elements of XLIFF and TMX that enclose words; all others are code.
@@ -39,18 +45,22 @@ def read_po(data: bytes) -> Places:
     """Read a po or pot file. Raises UserError if it is not valid."""
     if not data.strip():
         raise UserError("is empty")
-    named = re.search(rb"charset=([A-Za-z0-9_.:-]+)", data[:10_000])
-    text = decoded(data, named[1].decode() if named and named[1] != b"CHARSET" else "utf-8")
+    named = _CHARSET.search(data[:10_000].decode("latin-1"))
+    text = decoded(data, named[1] if named and named[1] != "CHARSET" else "utf-8")
     try:
         # polib opens its argument if that is the path of a file, which ends with no line end.
         file = polib.pofile(text + "\n", wrapwidth=78)
     except (OSError, ValueError, IndexError, KeyError, AttributeError, UnicodeError) as error:
         raise UserError(f"is not a valid po file: {' '.join(str(error).split())}") from None
-    if file.metadata and "utf-8" not in file.metadata.get("Content-Type", "").lower():
-        file.metadata["Content-Type"] = "text/plain; charset=UTF-8"
-    places = Places(lambda: str(file).encode())
+    end = "\r\n" if text.count("\r\n") == text.count("\n") else "\n"
+    lines = text.replace(end, "\n").splitlines(keepends=True)
+    starts = (max(entry.linenum - 1, 0) for entry in file)
+    parts = ["".join(lines[first:last]) for first, last in pairwise([0, *starts, len(lines)])]  # header, entries
+    if named and named[1].lower() != "utf-8":
+        parts[0] = _CHARSET.sub("charset=UTF-8", parts[0], count=1)
+    places = Places(lambda: encoded("".join(parts).replace("\n", end), data))
     singular = _singular_form(file.metadata.get("Plural-Forms", ""))
-    for entry in file:
+    for place, entry in enumerate(file, 1):
         if entry.obsolete:
             continue
         texts: dict[int | None, str] = {  # of the plural forms without a translation; None: of the only form
@@ -61,23 +71,31 @@ def read_po(data: bytes) -> Places:
         if not entry.msgid_plural and not entry.msgstr:
             texts[None] = entry.msgid
         for number, text in texts.items():
-            places.add_string(text, partial(_put_entry, entry, number), partial(_mark_doubtful, entry))
+            places.add_string(
+                text, partial(_put_entry, parts, place, entry, number), partial(_mark_doubtful, parts, place)
+            )
     return places
 
 
-def _put_entry(entry: polib.POEntry, number: int | None, translated: str) -> None:
-    """Write a translation, or plural form ``number`` of it, into an entry."""
+def _put_entry(parts: list[str], place: int, entry: polib.POEntry, number: int | None, translated: str) -> None:
+    """Write a translation, or plural form ``number`` of it, into an entry, whose text is ``parts[place]``."""
     if number is None:
         entry.msgstr = translated
     else:
         entry.msgstr_plural[number] = translated
-    entry.fuzzy = True
+    written = "".join(_TRANSLATIONS.findall(str(entry)))
+    text = _TRANSLATIONS.sub(lambda before: written, parts[place], count=1)
+    if not entry.fuzzy:
+        flagged, mark = (_FLAGS, r"\g<0>, fuzzy") if entry.flags else (_NO_FLAGS, r"#, fuzzy\n\g<0>")
+        text = flagged.sub(mark, text, count=1)
+        entry.fuzzy = True
+    parts[place] = text
 
 
-def _mark_doubtful(entry: polib.POEntry) -> None:
+def _mark_doubtful(parts: list[str], place: int) -> None:
     """Add the translator comment of a doubtful translation, once."""
-    if _COMMENT not in entry.tcomment.splitlines():
-        entry.tcomment = "\n".join(filter(None, [entry.tcomment, _COMMENT]))
+    if _COMMENT not in parts[place]:
+        parts[place] = f"# {_COMMENT}\n{parts[place]}"
 
 
 def _singular_form(plural_forms: str) -> int | None:
@@ -189,7 +207,7 @@ def read_tmx(data: bytes, language: str) -> Places:
     If ``language`` is "", it is the only target language of the file. Raises UserError if the file is not TMX or has
     several target languages.
     """
-    file = Xml(data)
+    file, language = Xml(data), language.lower()
     root = file.tree.getroot()
     header = root.find("header")
     if root.tag != "tmx" or header is None:

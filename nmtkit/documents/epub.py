@@ -6,7 +6,7 @@ from itertools import islice
 from urllib.parse import unquote
 
 from nmtkit.documents.archive import Archive
-from nmtkit.documents.html import Paragraphs
+from nmtkit.documents.html import Paragraphs, set_language
 from nmtkit.documents.segment import Segment
 from nmtkit.errors import UserError
 
@@ -14,10 +14,13 @@ _PAGES = ("application/xhtml+xml", "application/x-dtbncx+xml")  # the second: th
 
 
 class Epub:
-    """A book. Raises UserError if chapters are encrypted or missing, and as ``Archive`` does."""
+    """A book, and the language of its translation.
 
-    def __init__(self, data: bytes) -> None:
-        self._archive = Archive(data)
+    Raises UserError if chapters are encrypted or missing, and as ``Archive`` does.
+    """
+
+    def __init__(self, data: bytes, language: str) -> None:
+        self._archive, self._language = Archive(data), language
         self.segments = list[Segment]()
         self._pages = dict[str, int]()  # the number of segments of each page
         encrypted = self._encrypted()
@@ -54,5 +57,6 @@ class Epub:
             if count:
                 page = self._archive.parse(name)
                 Paragraphs(page.tree.getroot()).replace(list(islice(left, count)))
+                set_language(page.tree.getroot(), self._language)
                 changed[name] = page.write()
         return self._archive.write(changed)

@@ -25,6 +25,8 @@ _READERS = {
     ".csv": "tables:read", ".tsv": "tables:read", ".md": "markdown:read", ".markdown": "markdown:read",
 }  # fmt: skip
 SUFFIXES = tuple(_READERS)
+_SAME = {".htm": ".html", ".markdown": ".md", ".xlf": ".xliff", ".pot": ".po"}  # a translated template is a catalogue
+_WITH_LANGUAGE = (".html", ".htm", ".xhtml", ".epub", ".tmx")  # their readers need the target language
 
 
 def is_document(name: str) -> bool:
@@ -33,11 +35,18 @@ def is_document(name: str) -> bool:
     return suffix in SUFFIXES or suffix in _REFUSED
 
 
+def same_format(name: str, output: str) -> bool:
+    """Whether the translation of the document ``name`` may be called ``output``: with the same suffix, or none."""
+    suffix, named = (PurePath(path).suffix.lower() for path in (name, output))
+    return named in ("", suffix, _SAME.get(suffix)) or (suffix == _SAME.get(named) and suffix != ".po")
+
+
 def read_document(name: str, data: bytes, columns: Sequence[str], language: str) -> Document:
     """Read the file ``name`` as a document.
 
-    columns: the columns of a table to translate. language: the target language, for a TMX with several. Raises
-    UserError, beginning with the name, if the file cannot be translated or the extra nmtkit[files] is not installed.
+    columns: the columns of a table to translate. language: the target language, which a page declares and a TMX with
+    several needs. Raises UserError, beginning with the name, if the file cannot be translated or the extra
+    nmtkit[files] is not installed.
     """
     suffix = PurePath(name).suffix.lower()
     if suffix in _REFUSED:
@@ -47,7 +56,7 @@ def read_document(name: str, data: bytes, columns: Sequence[str], language: str)
     is_table = suffix in (".csv", ".tsv")
     if columns and not is_table:
         raise UserError(f"{name}: `columns` is for tables (csv, tsv); leave it out")
-    options = [columns] if is_table else [language.lower()] if suffix == ".tmx" else []
+    options = [columns] if is_table else [language] if suffix in _WITH_LANGUAGE else []
     try:
         document: Document = resolve_name(f"nmtkit.documents.{_READERS[suffix]}")(data, *options)
     except UserError as error:

@@ -20,6 +20,7 @@ from nmtkit.documents.places import Builder, part, walk
 from nmtkit.documents.segment import Segment
 from nmtkit.documents.text import guessed
 from nmtkit.errors import UserError
+from nmtkit.text.scripts import right_to_left
 
 Node = Any  # an element, comment or processing instruction of lxml
 Run = tuple[Node, Node | None, list[Node]]  # inline nodes between blocks: their parent, the child before them, and they
@@ -39,6 +40,7 @@ _APART = frozenset("pre xmp".split())  # blocks that are not translated
 _VOID = ("source", "track", "wbr")  # elements without content that libxml2 does not know as such
 _HEAD = 1_024  # bytes in which a page declares its encoding (HTML Standard, 13.2.3.2)
 _DECLARED = re.compile(rb"charset\s*=\s*[\"']?([A-Za-z0-9_.:-]+)")
+_LANGUAGE = ("lang", "xml:lang", "{http://www.w3.org/XML/1998/namespace}lang")  # in HTML the second, in XML the third
 _BLANK = " \t\n\r\f"
 _SPACE = re.compile(f"[{_BLANK}]+")
 _DEEPEST = 2_000  # libxml2 drops elements nested more than 2,048 deep
@@ -117,6 +119,15 @@ class Paragraphs:
         """Write segments, one for each of ``segments``, into the tree; this works only once."""
         for line, segment in zip(self._lines, segments, strict=True):
             line.write(segment)
+
+
+def set_language(root: Node, language: str) -> None:
+    """Change the language and the writing direction of a page to those of ``language``, where the page has them."""
+    for name in root.attrib:
+        if name in _LANGUAGE:
+            root.set(name, language.replace("_", "-"))
+        elif name == "dir":
+            root.set(name, "rtl" if right_to_left(language) else "ltr")
 
 
 def _name(node: Node) -> str:
@@ -348,18 +359,20 @@ def _copied_once(segment: Segment, inlines: dict[Hashable, _Inline]) -> Segment:
 class Html:
     """An HTML page or fragment, or XHTML if it begins with an XML declaration. A fragment is written as one.
 
-    A page is written in its own encoding: the declared one or else ASCII, UTF-8 or Windows-1252. Raises UserError if
-    XHTML is not well-formed or elements are nested so deeply that the parser would lose text.
+    A page is written in its own encoding: the declared one or else ASCII, UTF-8 or Windows-1252. language: that of the
+    translation. Raises UserError if XHTML is not well-formed or elements are nested so deeply that the parser would
+    lose text.
     """
 
-    def __init__(self, content: bytes) -> None:
-        self._content = content
+    def __init__(self, content: bytes, language: str) -> None:
+        self._content, self._language = content, language
         self.segments = Paragraphs(_parsed(content)[0]).segments
 
     def write(self, translated: Sequence[Segment]) -> bytes:
         """The page with these segments in their places."""
         root, save = _parsed(self._content)  # again, because a page may be written several times
         Paragraphs(root).replace(translated)
+        set_language(root, self._language)
         return save()
 
 
@@ -384,8 +397,8 @@ def _parsed(content: bytes) -> tuple[Node, Callable[[], bytes]]:
         raise UserError(f"has elements nested more than {_DEEPEST} deep; simplify the page")
 
     def page() -> bytes:
-        text = etree.tostring(root.getroottree(), encoding="unicode", method="html")
-        return str(text).encode(encoding, "xmlcharrefreplace")
+        written = str(etree.tostring(root.getroottree(), encoding="unicode", method="html"))
+        return (written + "\n" * text.endswith("\n")).encode(encoding, "xmlcharrefreplace")
 
     if is_page:
         return root, page

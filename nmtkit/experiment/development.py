@@ -9,7 +9,7 @@ import torch
 from nmtkit.data import batches
 from nmtkit.data.corpus import Corpus
 from nmtkit.data.vocab import Vocabulary
-from nmtkit.errors import UserError
+from nmtkit.errors import UserError, counted
 from nmtkit.evaluation.bleu import detokenized_bleu
 from nmtkit.folders import TextFiles
 from nmtkit.lines import read_lines
@@ -35,8 +35,7 @@ class DevelopmentSet:
     def describe_bleu(self) -> str:
         """For example "BLEU of the development set: sacreBLEU 13a, without case, 4 references"."""
         case = ", without case" if self.pipeline.side.lowercase else ""
-        number = len(self.references)
-        return f"BLEU of the development set: sacreBLEU 13a{case}, {number} reference{'s' if number > 1 else ''}"
+        return f"BLEU of the development set: sacreBLEU 13a{case}, {counted(len(self.references), 'reference')}"
 
     @classmethod
     def load(cls, data: Path) -> "DevelopmentSet":
@@ -56,7 +55,7 @@ class DevelopmentSet:
         for path, lines in zip(files, references, strict=True):
             if len(lines) != len(corpus):
                 raise UserError(
-                    f"{path}: has {len(lines)} lines, but the development set has {len(corpus)}; "
+                    f"{path}: has {counted(len(lines), 'line')}, but the development set has {len(corpus)}; "
                     "make the folder again with nmtkit prep"
                 )
         vocabulary = Vocabulary.load(TextFiles(data).vocabulary("tgt"))

@@ -4,6 +4,7 @@ from math import ceil
 from pathlib import Path
 
 from nmtkit.data.corpus import Encoded, read_header
+from nmtkit.errors import counted
 from nmtkit.experiment.schema import Experiment
 from nmtkit.experiment.size import parameters_by_part, vocabulary_sizes
 from nmtkit.training.settings import Training
@@ -24,7 +25,7 @@ def examine_plan(experiment: Experiment, data: Path) -> list[str]:
     findings = []
     updates = planned_updates(experiment.training, src, tgt)
     if updates is not None and updates < FEW_UPDATES:
-        findings.append(f"only {updates:,} updates; fewer than {FEW_UPDATES:,} are rarely enough")
+        findings.append(f"only {counted(updates, 'update')}; fewer than {FEW_UPDATES:,} are rarely enough")
     words = tgt.tokens + tgt.lines  # EOS included
     parameters = parameters_by_part(experiment, *vocabulary_sizes(experiment, data))["total"]
     share = parameters / max(1, words)

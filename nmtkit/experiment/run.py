@@ -12,7 +12,7 @@ import torch
 from nmtkit import config as configs
 from nmtkit.data.corpus import Corpus, read_header
 from nmtkit.data.vocab import Vocabulary
-from nmtkit.errors import UserError
+from nmtkit.errors import UserError, counted
 from nmtkit.experiment.development import DevelopmentSet, validate
 from nmtkit.experiment.schema import Experiment, load_experiment
 from nmtkit.experiment.warm_start import Origin, check_origin, take_weights
@@ -70,8 +70,8 @@ def run_experiment(
             progress.threads = choose_threads(progress.threads)
         run = Run(model, optimizer, experiment.training, corpus, folder, progress, dtype)
         log.info(
-            "%s: %.1f M parameters; %s pairs; %s on %s, %d x %d threads",
-            experiment.architecture, count_parameters(model) / 1e6, f"{len(corpus):,}", progress.precision,
+            "%s: %.1f M parameters; %s; %s on %s, %d x %d threads",
+            experiment.architecture, count_parameters(model) / 1e6, counted(len(corpus), "pair"), progress.precision,
             device, distributed.size(), torch.get_num_threads(),
         )  # fmt: skip
         log.info(door.report(PLAIN, device.type))

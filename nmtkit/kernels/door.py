@@ -163,7 +163,7 @@ def _choice(name: str, plain: Callable[..., Any], device: str, *dtypes: torch.dt
     if device != COMPILED and not library.compiled():
         return plain, "not compiled"
     if device != COMPILED and not all(map(library.has, found.c)):
-        return plain, "no support for this processor"
+        return plain, "only for other processors"
     if not all(dtype in found.dtypes for dtype in dtypes):
         return plain, "no support for this dtype"
     try:

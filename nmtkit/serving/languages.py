@@ -2,6 +2,8 @@
 
 from typing import Literal
 
+from nmtkit.text.scripts import right_to_left
+
 _NAMES = {
     "ar": "Arabic", "bg": "Bulgarian", "bn": "Bengali", "ca": "Catalan", "cs": "Czech", "da": "Danish", "de": "German",
     "el": "Greek", "en": "English", "es": "Spanish", "et": "Estonian", "eu": "Basque", "fa": "Persian", "fi": "Finnish",
@@ -15,7 +17,6 @@ _NAMES = {
     "ta": "Tamil", "te": "Telugu", "th": "Thai", "tl": "Tagalog", "tr": "Turkish", "ug": "Uyghur", "uk": "Ukrainian",
     "ur": "Urdu", "uz": "Uzbek", "vi": "Vietnamese", "yi": "Yiddish", "yo": "Yoruba", "zh": "Chinese", "zu": "Zulu",
 }  # fmt: skip
-_RIGHT_TO_LEFT = {"ar", "ckb", "dv", "fa", "he", "ks", "ps", "sd", "ug", "ur", "yi"}
 
 
 def language_name(code: str) -> str:
@@ -25,4 +26,4 @@ def language_name(code: str) -> str:
 
 def direction(code: str) -> Literal["ltr", "rtl"]:
     """The writing direction of a language."""
-    return "rtl" if code in _RIGHT_TO_LEFT else "ltr"
+    return "rtl" if right_to_left(code) else "ltr"

@@ -116,7 +116,7 @@ async def _values(service: Service, http: HttpRequest) -> dict[str, Any]:
     if http.headers.get("content-type", "").partition(";")[0].strip().lower() != _FORM:
         return await service.json(http)
     try:
-        text = (await service.body(http, service.limits.body)).decode("ascii")
+        text = (await service.body(http, service.limits.body)).decode("utf-8")
         values: dict[str, Any] = dict(parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=20))
     except UnicodeDecodeError:
         raise HttpError(400, "the form is not UTF-8") from None
@@ -168,7 +168,7 @@ async def _translated_html(
     service: Service, http: HttpRequest, model: Description, request: Request, texts: Sequence[str]
 ) -> list[list[str]]:
     """The same for pages and fragments of HTML, with their markup around the right words."""
-    pages = [Html(text.encode()) for text in texts]
+    pages = [Html(text.encode(), model.target) for text in texts]
     service.check_number(sum(count_lines(segment.text) for page in pages for segment in page.segments))
     plans = [plan(page.segments, model.source, model.target, model.stand_ins, split=service.split) for page in pages]
     sources = [source for each in plans for source in each.sentences]

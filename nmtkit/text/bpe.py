@@ -3,7 +3,7 @@
 import contextlib
 import io
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from functools import lru_cache
 from itertools import accumulate
 from pathlib import Path
@@ -20,14 +20,18 @@ _CACHED_WORDS = 200_000  # about 100 MB
 
 
 class Segmenter:
-    """Splits words by BPE merges exactly as subword-nmt does; masks of placeholders stay whole."""
+    """Splits words by BPE merges exactly as subword-nmt does; masks of placeholders stay whole.
 
-    def __init__(self, merges: str) -> None:
-        self._bpe = BPE(io.StringIO(merges, newline="\n"), glossaries=[MASK.pattern])
+    known: the subwords of a model's vocabulary; others, which the training text has only as parts of longer ones, are
+    split again. None: all.
+    """
+
+    def __init__(self, merges: str, known: Set[str] | None = None) -> None:
+        self._bpe = BPE(io.StringIO(merges, newline="\n"), vocab=known, glossaries=[MASK.pattern])
         self._split = lru_cache(_CACHED_WORDS)(self._segmented)
 
     @classmethod
-    def load(cls, path: Path) -> "Segmenter":
+    def load(cls, path: Path, known: Set[str] | None = None) -> "Segmenter":
         """The segmenter of a merges file of subword-nmt. Raises UserError if it is invalid."""
         lines = list(read_lines(path))
         versioned = bool(lines) and lines[0].startswith("#version:")
@@ -39,7 +43,7 @@ class Segmenter:
                 raise UserError(f"{path}:{number}: expected two symbols to merge, found {line!r}")
         if not merges:
             raise UserError(f"{path}: has no merges; make it with nmtkit prep")
-        return cls("\n".join(lines))
+        return cls("\n".join(lines), known)
 
     def apply(self, words: Iterable[str]) -> list[str]:
         """The subwords of all words, concatenated; all but the last of a word end in @@."""

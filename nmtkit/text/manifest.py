@@ -10,7 +10,7 @@ from itertools import count, takewhile
 from pathlib import Path
 from typing import Any, Literal
 
-from nmtkit.errors import UserError
+from nmtkit.errors import UserError, counted
 from nmtkit.folders import SIDES, SPLITS, TextFiles, check_regular
 from nmtkit.lines import raw_lines
 from nmtkit.text.round_trip import describe_loss
@@ -44,7 +44,7 @@ class PrepReport:
         lines = [f"{self.folder}: {self.prep.src.language} to {self.prep.tgt.language}, {self._units()}"]
         for split, pairs in self.manifest["pairs"].items():
             src, tgt = (self.manifest["files"][f"{split}.{side}"] for side in SIDES)
-            kept = f"{src['lines']:,} of {pairs:,} pairs" if split == "train" else f"{pairs:,} pairs"
+            kept = (f"{src['lines']:,} of " if split == "train" else "") + counted(pairs, "pair")
             lines.append(f"  {split:<5} {kept}, {src['tokens']:,} + {tgt['tokens']:,} tokens")
             if split == "train":
                 for rule, entry in self.manifest["cleaning"].items():

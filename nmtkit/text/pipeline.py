@@ -5,6 +5,7 @@ Tokens contain no white space of any kind, so a line of tokens joined by single 
 
 import os
 import re
+from collections.abc import Set
 from pathlib import Path
 from re import Match
 from typing import Any
@@ -53,9 +54,10 @@ class TextPipeline:
         self._detruecaser = MosesDetruecaser()
 
     @classmethod
-    def load(cls, folder: Path, side: SideName, trusted: bool = False) -> "TextPipeline":
+    def load(cls, folder: Path, side: SideName, trusted: bool = False, known: Set[str] | None = None) -> "TextPipeline":
         """The pipeline of a data or model folder. Raises UserError if prep.yaml or a file that it needs is missing.
 
+        known: the words of a model's vocabulary, of which subwords of BPE are chosen if possible; None: of all.
         A command in prep.yaml runs only if the folder is ``trusted`` or NMTKIT_RUN_COMMANDS=1 is set: in a downloaded
         folder it could be any program.
         """
@@ -66,7 +68,7 @@ class TextPipeline:
             raise UserError(f"{files.settings}: would run {settings.command!r}; {remedy}")
         segmenter: Segmenter | SentencePieces | None = None
         if settings.segmentation == "bpe":
-            segmenter = Segmenter.load(files.merges(side))
+            segmenter = Segmenter.load(files.merges(side), known)
         elif settings.segmentation == "sentencepiece":
             segmenter = SentencePieces.load(files.sentencepieces(side))
         truecaser = Truecaser.load(files.truecasing(side)) if settings.truecase else None

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 from unicodedata import is_normalized
 
-from nmtkit.errors import UserError
+from nmtkit.errors import UserError, counted
 from nmtkit.folders import SPLITS
 from nmtkit.lines import decode_line, file_of, parse_line, raw_lines, real_path
 from nmtkit.machine.processes import Workers
@@ -59,8 +59,8 @@ def read_all(raw: Mapping[str, Files], references: Sequence[Path], pool: Workers
             raise UserError(f"{src}: is both sides; name a source file and a target file")
         if contents[src].lines != contents[tgt].lines:
             raise UserError(
-                f"{src} has {contents[src].lines} lines but {tgt} has {contents[tgt].lines}; they must be aligned line "
-                "by line: find the first misaligned pair, where a line was lost or broken in two"
+                f"{src} has {counted(contents[src].lines, 'line')} but {tgt} has {contents[tgt].lines}; they must be "
+                "aligned line by line: find the first misaligned pair, where a line was lost or broken in two"
             )
     if "dev" in raw and not has_words(raw["dev"]):
         raise UserError(f"{raw['dev'].src}, {raw['dev'].tgt}: {NO_WORDS}; training needs another one")

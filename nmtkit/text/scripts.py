@@ -13,7 +13,8 @@ _SEVERAL = {
     "cr crk csw iu oj": "Cans Latn", "bm dyu ff man mnk": "Adlm Arab Latn Nkoo", "ks": "Arab Deva",
 }  # fmt: skip
 _SCRIPTS = {language: scripts for group, scripts in _SEVERAL.items() for language in group.split()}
-_RIGHT_TO_LEFT = frozenset("Adlm Arab Aran Hebr Mand Nkoo Rohg Samr Syrc Thaa".split())
+_WRITTEN_AS = {"aii": "syr", "azb": "az-Arab", "pbt": "ps"}  # langcodes lacks the script of these
+_RIGHT_TO_LEFT = frozenset("Adlm Arab Aran Armi Hebr Mand Nkoo Rohg Samr Syrc Thaa".split())
 _COMMON = r"\p{sc=Zyyy}\p{sc=Zinh}"  # letters of no script, such as a modifier apostrophe
 _LETTER = regex.compile(rf"(?V1)[\p{{L}}--[{_COMMON}]]")
 
@@ -31,7 +32,7 @@ def wrong_script(text: str, language: str) -> bool:
 def _tag(language: str) -> Language:
     """The language of a code; an invalid one is taken for a language in Latin script."""
     try:
-        return Language.get(language)
+        return Language.get(_WRITTEN_AS.get(language, language))
     except ValueError:
         return Language.get("und-Latn")
 

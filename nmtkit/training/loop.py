@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 
 from nmtkit.data.batches import Batch, Epoch
+from nmtkit.errors import counted
 from nmtkit.training import checkpoint, distributed, metrics
 from nmtkit.training.diagnosis import check_gradient
 from nmtkit.training.display import Display, display
@@ -31,8 +32,8 @@ def train(run: Run, validate: Callable[[], Validation]) -> None:
     settings, progress = run.settings, run.progress
     pairs = usable_pairs(run.corpus, settings.max_length)
     if len(pairs) < len(run.corpus):
-        log.info("training on %d pairs; %d left out: empty, or longer than %s tokens",
-                 len(pairs), len(run.corpus) - len(pairs), settings.max_length)  # fmt: skip
+        log.info("training on %s; %d left out: empty, or longer than %s tokens",
+                 counted(len(pairs), "pair"), len(run.corpus) - len(pairs), settings.max_length)  # fmt: skip
     epoch = run.epoch(pairs)  # a resumed run continues its epoch in the same order
     stop, saved = 0, time.monotonic()  # signal to stop; time of the last checkpoint
     ahead: list[Batch] = []  # micro-batches of the next update
@@ -90,7 +91,7 @@ def _end_epoch(run: Run, epoch: Epoch) -> None:
     _log(run, metrics.epoch_record(progress, epoch))
     # Only once, because epochs hardly differ; the history has the figures of each.
     if progress.epoch == 1:
-        log.info("%d batches an epoch, %.1f %% of them padding", len(epoch), 100 * epoch.padding)
+        log.info("an epoch has %s; %.1f %% of it is padding", counted(len(epoch), "update"), 100 * epoch.padding)
 
 
 def _validate(run: Run, validate: Callable[[], Validation], shown: Display) -> Validation:
@@ -153,7 +154,9 @@ def _outcome(run: Run, validation: Validation | None) -> str:
     settings, progress = run.settings, run.progress
     last = f"  dev {validation.cross_entropy:.3f} BLEU {validation.bleu:.2f}" if validation else ""
     best = f"  best {settings.ranked_by} {progress.best[0][1]:.2f}" if progress.best else ""
-    left = f"  patience {settings.patience - progress.stalled} of {settings.patience}" if settings.patience else ""
+    left = ""
+    if settings.patience:
+        left = f"  patience {settings.patience - progress.stalled} of {settings.patience} for {settings.stop_metric}"
     return f"{last}{best}{left}"
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from nmtkit.errors import counted
 from nmtkit.training.loss import Gradient
 from nmtkit.training.settings import Training
 from nmtkit.training.validation import Validation
@@ -119,11 +120,11 @@ class Progress:
     def end(self, settings: Training) -> str:
         """The stopping criterion that is met, or an empty string."""
         if settings.patience and self.stalled >= settings.patience:
-            return f"no better {settings.stop_metric} in {settings.patience} validations"
+            return f"no better {settings.stop_metric} in {counted(settings.patience, 'validation')}"
         if settings.min_lr and settings.optimizer.lr * settings.schedule.factor**self.decays < settings.min_lr:
             return f"a learning rate below {settings.min_lr:g}"
         if settings.max_updates and self.update >= settings.max_updates:
-            return f"{settings.max_updates} updates"
+            return counted(settings.max_updates, "update")
         if settings.max_epochs and self.epoch >= settings.max_epochs:
-            return f"{settings.max_epochs} epochs"
+            return counted(settings.max_epochs, "epoch")
         return ""

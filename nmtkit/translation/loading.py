@@ -86,13 +86,14 @@ def load(
             check_target(texts[0].folder, text.folder)
         key = _reading(text)
         vocabulary = Vocabulary.load(text.vocabulary("src"))
-        readers.setdefault(key, Source(TextPipeline.load(text.folder, "src"), vocabulary))
+        readers.setdefault(key, Source(TextPipeline.load(text.folder, "src", known=vocabulary.known), vocabulary))
         reads.append(list(readers).index(key))
     models = [model for model, _ in members]
     searched = [model.for_search(products) for model in models]
     together = partial(_together, reads=reads, weights=weights or [1.0] * len(models), combine=combine or "prob")
     # Members have the same target vocabulary and postprocessing, so the text files of the first are used for all.
     text = texts[0]
+    tgt_vocab = Vocabulary.load(text.vocabulary("tgt"))
     words = Path(lexicon) if lexicon is not None else text.lexicon if text.lexicon.is_file() else None
     return Translator(
         name,
@@ -102,8 +103,8 @@ def load(
         members[0][1].search,
         chosen,
         list(readers.values()),
-        TextPipeline.load(text.folder, "tgt"),
-        Vocabulary.load(text.vocabulary("tgt")),
+        TextPipeline.load(text.folder, "tgt", known=tgt_vocab.known),
+        tgt_vocab,
         None if words is None else Lexicon.load(words),
     )
 

@@ -19,6 +19,7 @@ T = TypeVar("T")
 FIRST_WINDOW, LARGEST_WINDOW = 32, 2048  # lines that are translated together, sorted by length
 PAUSE = 0.1  # seconds without input after which the lines so far are translated
 WARNINGS = 5  # for lines that are not UTF-8
+_BINARY = (b"PK\3\4", b"%PDF-", b"\xd0\xcf\x11\xe0", b"\x1f\x8b", b"\x28\xb5\x2f\xfd")  # zip, pdf, doc, gz, zst
 
 
 def windows(lines: Iterable[T], ready: Callable[[], bool], first: int) -> Iterator[list[T]]:
@@ -48,10 +49,12 @@ def decoded(raw: Iterable[bytes], place: str, warn: Callable[[str], None]) -> It
     """Every line as text, without line end and byte order mark; bytes that are not UTF-8 become U+FFFD.
 
     ``warn`` is called with a message for each of the first few lines that are not UTF-8, with ``place`` and line
-    number, and at the end with their total.
+    number, and at the end with their total. Raises UserError for a document or a compressed file.
     """
     bad = 0
     for number, line in enumerate(raw, 1):
+        if number == 1 and line.startswith(_BINARY):
+            raise UserError(f"{place}: not text; name documents and compressed files by their format (a.docx, a.gz)")
         try:
             line.decode("utf-8")
         except UnicodeDecodeError as error:

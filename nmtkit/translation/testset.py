@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from nmtkit.align.posunk import UNKNOWN
-from nmtkit.errors import UserError
+from nmtkit.errors import UserError, counted
 from nmtkit.evaluation.comparison import Compared, System
 from nmtkit.evaluation.forced import cross_entropy
 from nmtkit.evaluation.names import UnknownWords
@@ -62,7 +62,8 @@ def read_set(texts: Sequence[Path | str | Sequence[str]]) -> list[list[str]]:
         if not lines:
             raise UserError(f"{name} is empty: there is nothing to score")
         if len(lines) != len(read[0]):
-            raise UserError(f"{name} has {len(lines)} lines but {names[0]} has {len(read[0])}; make them correspond")
+            they = f"{name} has {counted(len(lines), 'line')} but {names[0]} has {len(read[0])}"
+            raise UserError(f"{they}; make them correspond")
     return read
 
 
@@ -122,8 +123,8 @@ def translate_held_out(
     sources, refs = held_out.sources, held_out.refs
     translator, hyp_path = loading.load(model, device, precision=precision), ModelFolder.at(model).translations(split)
     log.info(
-        "translating the %d lines of %s with %s%s",
-        len(sources), held_out.source_path, model, f" into {hyp_path}" if keep else "",
+        "translating the %s of %s with %s%s",
+        counted(len(sources), "line"), held_out.source_path, model, f" into {hyp_path}" if keep else "",
     )  # fmt: skip
     # Only the best translation of each line is kept in memory.
     translations = [best for [best] in translate_each(translator, sources, Request(replace_unk=replace_unk))]

@@ -15,7 +15,7 @@ import torch
 
 from nmtkit.align.lexicon import Lexicon
 from nmtkit.data.vocab import Vocabulary
-from nmtkit.errors import UserError, refuse_string
+from nmtkit.errors import UserError, counted, refuse_string
 from nmtkit.evaluation.forced import score_candidates
 from nmtkit.search.batching import Targets, translate_each
 from nmtkit.search.beam import Floats, Hypothesis
@@ -158,7 +158,7 @@ class Translator:
             raise UserError(f"`{name}`: {'missing' if targets is None else 'given, but not requested'}")
         others = None if targets is None else _texts(name, targets)
         if others is not None and len(others) != len(lines):
-            raise UserError(f"`{name}`: {len(others)} of them for {len(lines)} lines; give one for each")
+            raise UserError(f"`{name}`: {len(others)} of them for {counted(len(lines), 'line')}; give one for each")
         # Each source of an ensemble tokenises the lines. Surface words are kept for the replacement of unknown words,
         # because tokenising twice would cost more than the replacement itself.
         written = [[_written(line, source.pipeline, request.tokenized) for line in lines] for source in self.sources]

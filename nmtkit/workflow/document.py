@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
-from nmtkit.documents.formats import read_document
+from nmtkit.documents.formats import read_document, same_format
 from nmtkit.errors import UserError
 from nmtkit.lines import write_file
 from nmtkit.machine.processes import loading
@@ -47,6 +47,9 @@ def write_document(input: Path | str, output: Path | str, request: Request, opti
         translator = translator_of(models_of(options, models_at(options.model, options.checkpoint)))
     src, tgt = translator.sources[0].pipeline.side.language, translator.tgt_pipeline.side.language
     document = read_document(str(input), data, options.columns, tgt)
+    if not same_format(str(input), str(output)):
+        suffix = Path(input).suffix.lower()
+        raise UserError(f"`output` {output}: would be a {suffix} file, as {input} is; end its name in {suffix}")
     planned = plan(document.segments, src, tgt, stand_ins(translator), keep)
     request = replace(request, attention=planned.aligned, quality=True)
     windows = translate_windows(planned.sentences, request, options)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from nmtkit.config import load_yaml
-from nmtkit.errors import UserError
+from nmtkit.errors import UserError, counted
 from nmtkit.folders import SIDES, ModelFolder, TextFiles
 from nmtkit.lines import write_file
 from nmtkit.options import Option, by_keyword, option
@@ -94,7 +94,7 @@ def write_report(options: ReportOptions) -> Path:
     if options.lines is not None:
         chosen = [said[i - 1] for i in _numbers(options.lines, len(said))]
     looks = [(sentence, _looks(sentence, translated, histories)) for sentence in chosen]
-    subtitle = f"{len(said):,} sentences of {data}; nmtkit {__version__}"
+    subtitle = f"{counted(len(said), 'sentence')} of {data}; nmtkit {__version__}"
     page = render(histories, comparison, looks, said, options.count, subtitle)
     write_file(Path(options.output), page)
     return Path(options.output)

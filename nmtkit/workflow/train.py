@@ -126,7 +126,8 @@ def plan(options: TrainOptions) -> "Experiment":
     if model == "small" or not (model or begin or file or ModelFolder(output).config.exists()):
         tokens = training_tokens(Path(options.data))
         model = default_preset(tokens)
-        log.info("model: %s, the default for %s target tokens; `nmtkit models` lists the others", model, f"{tokens:,}")
+        text = f"{tokens:,} target tokens" if tokens else "text that is not encoded yet"
+        log.info("model: %s, the default for %s; `nmtkit models` lists the others", model, text)
     values = merge(_base(model, file, output, begin), nested_settings(options.settings))
     values = merge(values, {"training": given}) if given else values
     sources = [name for name in (model or (begin and str(begin)), file and str(file)) if name]

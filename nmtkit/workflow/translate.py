@@ -1,5 +1,6 @@
 """``translate``: translation of a text of any length by one or more models, in several processes if that is faster."""
 
+import logging
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from nmtkit.translation.jobs import Models
     from nmtkit.translation.translation import Translation
 
+log = logging.getLogger(__name__)
 
 BEST = Request()  # the best translation of each line
 DOCUMENTS = "Documents"  # group of the help
@@ -57,7 +59,8 @@ class TranslateOptions:
         "Copy text that matches this regular expression; may be repeated. In documents, placeholders such as "
         "{name} and %1$s, URLs and e-mail addresses are always copied.", DOCUMENTS, metavar="REGEX"))
     columns: Sequence[str] = option((), Option(
-        "Column of a table (csv, tsv) to translate, by its name or number; may be repeated.", DOCUMENTS))
+        "Column of a table (csv, tsv) to translate; may be repeated. With its name in the first row, that row is not "
+        "translated; with its number, all rows are.", DOCUMENTS))
     jobs: int | None = option(None, JOBS_OF_SEARCH.within(SPEED))
 # fmt: on
 
@@ -103,6 +106,9 @@ def translate_windows(
         models = models_of(options, models_at(options.model, options.checkpoint))
         translator = translator_of(models)
         translator.check(request)  # before a line is read or a process is started
+    if request.replace_unk and translator.lexicon is None:
+        remedy = "give one made by nmtkit align as `lexicon`"
+        log.warning(f"{translator.name} has no lexicon, so unknown words are only copied; {remedy}")
     copies = CAN_FORK and translator.device.type == "cpu"
     # Without fork, a process takes as long to start as this one did; with ``jobs``, processes start at once.
     start = 0.0 if options.jobs or copies else time.process_time()

@@ -108,7 +108,7 @@ def bleu(model: Translator, src: str, tgt: str) -> None:
         paragraphs.append(" ".join(words))
     written = []
     for texts in (paragraphs, [escape(line) for line in lines(src)]):
-        page = Html("".join(f"<p>{text}</p>\n" for text in texts).encode())
+        page = Html("".join(f"<p>{text}</p>\n" for text in texts).encode(), model.tgt_pipeline.side.language)
         written.append([segment.text for segment in translate_segments(model, page.segments)])
     scores = [sacrebleu.corpus_bleu(texts, [lines(tgt)]).score for texts in written]
     differ = sum(a != b for a, b in zip(*written, strict=True))

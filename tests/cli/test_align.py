@@ -56,7 +56,7 @@ def test_training_and_development_text_are_aligned_together(nmtkit: Run, data: P
         "",
         "aligning with eflomal\n"
         "data/train.align: 2 pairs, 5 links, 100.0% of the target words linked\n"
-        "data/dev.align: 1 pairs, 2 links, 100.0% of the target words linked\n"
+        "data/dev.align: 1 pair, 2 links, 100.0% of the target words linked\n"
         "data/lexicon.tsv: 4 of 4 word pairs, those linked more than 0 times\n"
         "next: nmtkit vocab\n",
     )
@@ -155,7 +155,7 @@ def test_an_alignment_and_its_gold_standard_may_come_from_pipes(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("--pharaoh one", "one has 1 lines but data/train.src has 2; align the text of that folder"),
+        ("--pharaoh one", "one has 1 line but data/train.src has 2; align the text of that folder"),
         ("--pharaoh far", "far:2: the link 3-0 is outside its pair of 3 and 3 words; align the same words"),
         ("--pharaoh bad", "bad:1: expected links source-target counted from 0, as 0-0 1-2; found 'x'"),
         ("--pharaoh none", "none: no such file"),

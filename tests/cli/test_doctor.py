@@ -30,7 +30,13 @@ def test_a_finding_is_a_line_on_stdout(nmtkit: Run, folder: Path) -> None:
     (folder / "raw" / "dev.fr").write_text("c dev\n\n")
     status, out, said = nmtkit("doctor", "-s", "en")
     assert (status, out) == (0, "raw/dev.fr:2: blank\n")
-    assert said.endswith("\n1 findings\nnext: nmtkit prep -s en -t fr\n")
+    assert said.endswith("\n1 finding\nnext: nmtkit prep -s en -t fr\n")
+
+
+def test_one_finding_is_singular_and_two_are_plural(nmtkit: Run, folder: Path) -> None:
+    for blank, said in (("c dev\n\n", "\n1 finding\n"), ("c\td\x07\n\n", "\n2 findings\n")):
+        (folder / "raw" / "dev.fr").write_text(blank)
+        assert said in nmtkit("doctor", "-s", "en").err
 
 
 def test_what_prep_would_refuse_is_a_failure(nmtkit: Run, folder: Path) -> None:
@@ -94,4 +100,4 @@ def test_findings_for_scripts_are_a_list_of_objects(nmtkit: Run, folder: Path) -
     outcome = nmtkit("doctor", "-s", "en", "--json")
     finding = {"path": "raw/dev.fr", "what": "blank", "fatal": False, "count": 1, "lines": [2]}
     assert json.loads(outcome.out) == [finding]
-    assert outcome.err.endswith("\n1 findings\n")
+    assert outcome.err.endswith("\n1 finding\n")

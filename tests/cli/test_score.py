@@ -430,7 +430,7 @@ def test_long_and_blank_pairs_can_be_left_out_of_the_cross_entropy(nmtkit: Run, 
         assert system["cross_entropy"]["nats per sentence"] == pytest.approx(tokens * math.log(2) / sentences)
     table = nmtkit("score", "--max-length", "3").out
     assert (
-        "cross-entropy of the reference, end marks included: 1 sentences of at most 3 tokens a side, 3 tokens" in table
+        "cross-entropy of the reference, end marks included: 1 sentence of at most 3 tokens a side, 3 tokens" in table
     )
 
 

@@ -160,7 +160,7 @@ PLAN = "this plan can hardly work: only 10 updates; fewer than 1,000 are rarely 
 
 def test_an_unsuitable_plan_gets_one_warning_with_the_remedy(prepared: Path, nmtkit: Nmtkit) -> None:
     begun = nmtkit(*TRAIN, "--max-updates", 1)
-    assert "this plan can hardly work: only 1 updates" in begun.err
+    assert "this plan can hardly work: only 1 update;" in begun.err
     assert "; `nmtkit train --model rnnsearch-small` is for small corpora\n" in begun.err
     assert "hardly" not in nmtkit(*TRAIN).err  # a run that goes on has been told
     alone = [*TRAIN[:2], "rnnsearch-small", *TRAIN[3:], "-o", "other"]
@@ -272,6 +272,11 @@ def test_without_a_model_the_default_is_trained_and_named(prepared: Path, nmtkit
     assert DEFAULT in nmtkit("train", "--help").out
     assert nmtkit("train", "--output", "plain", "--max-updates", 2).status == 0  # continues its own run
     assert load_yaml(prepared / "plain" / "config.yaml")["model"]["hidden"] == 8
+
+
+def test_the_default_names_no_size_of_text_that_is_not_encoded(nmtkit: Nmtkit) -> None:
+    said = nmtkit("train", "--data", "none").err
+    assert said.startswith(f"model: {DEFAULT}, the default for text that is not encoded yet; ")
 
 
 def test_batch_size_is_in_tokens_or_measured(prepared: Path, nmtkit: Nmtkit) -> None:

@@ -13,11 +13,13 @@ from typing import IO, Any
 
 import numpy as np
 import pytest
+import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nmtkit.machine.processes import CAN_FORK
 from tests.conftest import piped
+from tests.documents.files import docx
 from tests.echo import load_echo, write_folder
 
 PROJECT = Path(__file__).parents[2]
@@ -102,6 +104,15 @@ def test_the_unknown_word_and_narrowing_beams_can_be_switched_off(filtered: Call
     assert forbidden.out.strip()
     assert forbidden.status == 0
     assert filtered(b"a\n", "--no-narrowing") == filtered(b"a\n", "--narrowing") == (0, "a\n", "")
+
+
+@pytest.mark.parametrize("content", [docx(""), gzip.compress(b"a\n"), zstandard.compress(b"a\n"), b"%PDF-1.7\n"])
+def test_a_document_or_a_packed_file_is_not_translated_as_text(filtered: Callable[..., Any], content: bytes) -> None:
+    status, out, err = filtered(content)
+    assert (status, out) == (1, "")
+    assert err == (
+        "nmtkit: error: standard input: not text; name documents and compressed files by their format (a.docx, a.gz)\n"
+    )
 
 
 def test_a_line_that_is_not_utf8_is_translated_and_reported(filtered: Callable[..., Any]) -> None:
@@ -201,6 +212,15 @@ def test_terms_are_read_from_a_file_and_json_has_those_satisfied(folder: Path, f
     assert term["form"] in json.loads(line)["text"].split()
 
 
+def test_terms_that_no_line_has_or_that_do_not_fit_are_warned_of(folder: Path, filtered: Callable[..., Any]) -> None:
+    (folder / "terms.tsv").write_text("b\tg h g h g h\nc\td\n")
+    none = filtered(b"a B\n", "--terms", "terms.tsv").err
+    assert none == "nmtkit: warning: no line has a term of terms.tsv; upper and lower case must be as in the file\n"
+    long = filtered(b"c b c\n", "--terms", "terms.tsv", "--max-len-a", "0", "--max-len-b", "4").err
+    assert long == "nmtkit: warning: 1 of 2 terms did not fit into the translations; --json names them\n"
+    assert filtered(b"a c\n", "--terms", "terms.tsv").err == ""
+
+
 def test_given_translations_are_scored(folder: Path, filtered: Callable[..., Any]) -> None:
     (folder / "refs").write_text("a b\n\nx\n")
     out = filtered(b"a b\n\n\n", "--score-reference", "refs", "--scores", "sentence").out
@@ -264,7 +284,10 @@ def test_unknown_words_are_replaced_by_the_models_lexicon_or_by_the_one_given(
     (own / "lexicon.tsv").write_text("x\tX\t1\t1\n")
     other.write_text("y\tY\t1\t1\n")
     bad.write_text("y Y\n")
-    assert filtered(b"a Mr b\n\nx\n", "--replace-unk", "-m", bare).out == "a Mr b\n\nx\n"
+    copied = filtered(b"a Mr b\n\nx\n", "--replace-unk", "-m", bare)
+    assert copied.out == "a Mr b\n\nx\n"
+    remedy = "give one made by nmtkit align as --lexicon"
+    assert copied.err.startswith(f"{bare} has no lexicon, so unknown words are only copied; {remedy}\n")
     assert filtered(b"a y x\n", "--replace-unk", "-m", own).out == "a y X\n"
     assert filtered(b"a y x\n", "--replace-unk", "-m", own, "--lexicon", other).out == "a Y x\n"
     assert filtered(b"y x\n", "--replace-unk", "-m", own, "--alignment").out == "y X\t0-0 1-1\n"
@@ -296,7 +319,7 @@ def test_a_lexicon_from_a_pipe_serves_every_process(folder: Path, nmtkit: Callab
 
 
 def test_a_model_that_cannot_replace_unknown_words_says_so(folder: Path, filtered: Callable[..., Any]) -> None:
-    write_folder(folder / "blind")
+    (write_folder(folder / "blind") / "lexicon.tsv").write_text("x\tX\t1\t1\n")
     status, out, err = filtered(b"a\n", "--replace-unk", "-m", "blind")
     assert (status, out, err.count("\n")) == (1, "", 1)
     assert "this model cannot replace unknown words: it has no attention" in err

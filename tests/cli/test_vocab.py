@@ -94,7 +94,9 @@ def test_a_joint_list_has_the_symbols_of_annotation_too(nmtkit: Run, data: Path)
 
 def test_the_words_can_be_those_of_another_toolkit(nmtkit: Run, data: Path) -> None:
     (data.parent / "dict.txt").write_text("bird 9\nunicorn 5\nthe 3\n<s> 1\n")
-    assert nmtkit("vocab", "--src-from", "dict.txt", "-j1").status == 0
+    outcome = nmtkit("vocab", "--src-from", "dict.txt", "-j1")
+    said = "data/vocab.src: 7 rows, 4 symbols and 2 of 6 word types, 1 not in the training text\n"
+    assert (outcome.status, outcome.err.startswith(said)) == (0, True)
     vocabulary = Vocabulary.load(data / "vocab.src")
     assert vocabulary.words[4:] == ["bird", "unicorn", "the"]
     assert vocabulary.counts[4:] == [1, 0, 2]  # in this text

@@ -309,7 +309,7 @@ def test_a_folder_that_cannot_be_annotated_is_refused(tmp_path: Path, data: Path
     (data / "train.align").write_text("0-0\n")
     with pytest.raises(UserError, match="`tgt_size` 20: with `unkpos`, 20 rows are symbols; use a larger one"):
         annotated(data, 20)
-    with pytest.raises(UserError, match=r"train\.align has 1 lines but the text 4; run nmtkit align again"):
+    with pytest.raises(UserError, match=r"train\.align has 1 line but the text 4; run nmtkit align again"):
         annotated(data, 21)
     (data / "train.align").write_text("0-0\n\n0\n\n")
     with pytest.raises(UserError, match=r"train\.align:3: expected links source-target"):

@@ -107,8 +107,29 @@ def test_every_line_of_a_table_that_is_too_short_is_found(tmp_path: Path, split:
     table.write_bytes(b"".join(line + b"\n" for line in lines))
     files[split] = Files(Path(f"{table}:1"), Path(f"{table}:2"))
     (finding,) = examine_text(files, "en", "fr")
-    assert str(finding) == f"{table}:5: has 1 columns, not 2 (2 such lines: 5, 7)"
+    assert str(finding) == f"{table}:5: has 1 column, not 2 (2 such lines: 5, 7)"
     assert finding.fatal
+
+
+def test_another_apostrophe_than_in_the_training_text_is_found(tmp_path: Path) -> None:
+    sides = corpus(tmp_path)
+    sides["train"][1][7] = b"l'ami"
+    for number in range(5):
+        sides["dev"][1][number] = f"l\u2019ami {number}".encode()
+    (finding,) = examine(tmp_path, sides)
+    assert str(finding) == (
+        f"{tmp_path}/dev.fr:1: '\u2019' (U+2019) does not occur in {tmp_path}/train.fr (5 such lines: 1, 2, 3, 4, 5)"
+    )
+
+
+def test_a_character_that_is_rare_or_in_the_training_text_is_not_a_finding(tmp_path: Path) -> None:
+    sides = corpus(tmp_path)
+    sides["train"][1][7] = "l\u2019ami".encode()
+    for number in range(5):
+        sides["dev"][1][number] = f"l\u2019ami {number}".encode()
+    for number in range(4):
+        sides["test"][0][number] = f"caf\u00e9 {number}".encode()
+    assert examine(tmp_path, sides) == []
 
 
 def test_sides_of_unequal_length_are_found_where_one_ends(tmp_path: Path) -> None:

@@ -1,3 +1,4 @@
+import re
 from dataclasses import replace
 
 import polib
@@ -20,6 +21,29 @@ def test_a_po_file_keeps_its_translations_and_ours_are_fuzzy() -> None:
         "cannot open it.\ntry <b>again</b>.\n": ("CANNOT OPEN IT.\nTRY <b>AGAIN</b>.\n", True),
         "done": ("fait", False), "old": ("ancien", True), "open": ("OPEN", True), "gone": ("", False),
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize(
+    "entry",
+    [
+        '<#, fuzzy\n>msgid "a"\nmsgstr "<A>"',
+        '# c\n#\n\n#: x.c:1\n#: y.c:2\n<#, fuzzy\n>msgid   "a"\nmsgstr "<A>"\n',
+        '#, c-format<, fuzzy>\n#| msgid "b"\nmsgid "a"\n\nmsgstr "<A>"\n\n\n# end\n',
+        '#, fuzzy\n  msgctxt "b"\n  msgid "a"\nmsgstr "<A>"\n',
+        'msgid ""\nmsgstr "X: y\\n"\n#~ msgid "b"\n#~ msgstr ""\n\n<#, fuzzy\n>msgid "a"\nmsgstr "<A>"\n',
+        '<#, fuzzy\n>msgid "a"\nmsgid_plural "b"\nmsgstr[0] "<A>"\nmsgstr[1] "<B>"\n',
+    ],
+)
+def test_of_a_po_file_nothing_changes_but_translations_and_the_mark_fuzzy(entry: str, end: str) -> None:
+    before, after = re.sub("<[^>]*>", "", entry), re.sub("[<>]", "", entry)
+    assert capitals("a.po", before.replace("\n", end).encode()) == after.replace("\n", end).encode()
+
+
+def test_lines_of_a_po_file_are_not_wrapped_again() -> None:
+    before = f'#\n#: {"x.c:1 " * 40}\nmsgid "{"a " * 99}"\nmsgstr ""\n"b "\n"c"\n\n#. end\n'
+    written = capitals("a.po", (before + 'msgid "a"\nmsgstr ""\n').encode()).decode()
+    assert written == before + '#, fuzzy\nmsgid "a"\nmsgstr "A"\n'
 
 
 def test_plural_forms_are_of_the_singular_or_the_plural_as_the_formula_says() -> None:

@@ -11,6 +11,14 @@ def test_a_chapter_stays_xhtml_with_its_markup() -> None:
     )
 
 
+def test_a_chapter_declares_the_language_of_its_translation() -> None:
+    page = b'<html xmlns="http://www.w3.org/1999/xhtml" lang="en" xml:lang="en"><body><p>a</p></body></html>'
+    book = archive({**unpacked(FILES["a.epub"]), "book/one 1.xhtml": page})
+    assert unpacked(capitals("a.epub", book))["book/one 1.xhtml"] == page.replace(b'"en"', b'"fr"').replace(
+        b">a<", b">A<"
+    )
+
+
 def test_the_first_file_says_what_the_archive_is_and_is_not_compressed() -> None:
     assert capitals("a.epub")[30:58] == b"mimetypeapplication/epub+zip"
 

@@ -12,8 +12,9 @@ from nmtkit.documents.segment import Mark, Segment
 from nmtkit.errors import UserError
 
 
-def read(text: str) -> Html:
-    return Html(text.encode())
+def read(text: str, language: str = "en") -> Html:
+    """A page, to be translated into ``language``."""
+    return Html(text.encode(), language)
 
 
 def texts(text: str) -> list[str]:
@@ -63,7 +64,7 @@ def test_code_and_what_is_not_to_be_translated_are_kept_within_a_text() -> None:
         '<p class="a b" title="x &lt; y">a <b>b</b></p><!-- c > d --><script>if (a < b) c</script> &lt; d<br>',
         " a <div>\n<p> b <i>c</i> d\n</p> <b>e</b></div> f ",
         '<p><img src="i"> a <a href="x"><img src="j"> b<br></a>, c <b><i>d</i></b><br></p>',
-        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>é</title></head><body>a</body></html>',
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>é</title></head><body>a</body></html>\n',
         '<p>an <img src="i"> image, a <br> b</p>',
         '<p>a<br>b<br><br><i>c</i> <br>d<br> e</p><p>f <span class="notranslate">g</span><br>h</p>',
         '<p>a<br><img src="i">b</p>',
@@ -122,14 +123,37 @@ def test_text_that_looks_like_markup_is_escaped() -> None:
     assert page.write([Segment("<b>"), Segment("a & b")]) == b"<p>&lt;b&gt;</p>a &amp; b"
 
 
+@pytest.mark.parametrize(
+    ("declared", "language", "written"),
+    [
+        ('lang="en" dir="ltr"', "fr", 'lang="fr" dir="ltr"'),
+        ('lang="en-GB" dir="ltr"', "nqo", 'lang="nqo" dir="rtl"'),
+        ('dir="rtl" class="a"', "pt_BR", 'dir="ltr" class="a"'),
+        ('lang="en" xml:lang="en"', "pt_BR", 'lang="pt-BR" xml:lang="pt-BR"'),
+        ('class="a"', "ar", 'class="a"'),
+    ],
+)
+@pytest.mark.parametrize("before", ["<!DOCTYPE html>\n", '<?xml version="1.0"?>\n'])
+def test_a_page_declares_the_language_and_the_direction_of_its_translation(
+    before: str, declared: str, language: str, written: str
+) -> None:
+    page = read(f'{before}<html {declared}><body><p lang="en">a</p></body></html>', language)
+    assert page.write(page.segments).decode() == f'{before}<html {written}><body><p lang="en">a</p></body></html>'
+
+
+def test_a_page_keeps_its_last_line_end() -> None:
+    for page in ("<html><body>a</body></html>", "<html><body>a</body></html>\n"):
+        assert read(page).write(read(page).segments).decode() == page
+
+
 def test_xhtml_stays_xhtml() -> None:
     page = b'<?xml version="1.0"?>\n<html xmlns="http://www.w3.org/1999/xhtml"><p>a <i>b</i><br/></p></html>'
-    assert Html(page).write(Html(page).segments) == page
+    assert Html(page, "fr").write(Html(page, "fr").segments) == page
 
 
 def test_a_page_is_written_in_the_encoding_that_it_declares() -> None:
     page = '<html><head><meta charset="iso-8859-1"></head><body><p>é</p></body></html>'
-    document = Html(page.encode("latin-1"))
+    document = Html(page.encode("latin-1"), "fr")
     assert document.write(document.segments).decode("latin-1") == page
     assert b"&#8364;" in document.write([Segment("€")])
 
@@ -141,7 +165,7 @@ def test_a_page_in_ascii_that_declares_no_encoding_stays_one() -> None:
 
 def test_bytes_that_are_not_utf_8_are_read_as_browsers_read_them() -> None:
     for declared in (b"", b"<meta charset=undefined>"):
-        assert [segment.text for segment in Html(declared + b"<p>caf\xe9").segments] == ["café"]
+        assert [segment.text for segment in Html(declared + b"<p>caf\xe9", "fr").segments] == ["café"]
 
 
 @pytest.mark.parametrize(

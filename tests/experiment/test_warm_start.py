@@ -38,10 +38,10 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def make_other(folder: Path, words: str) -> Path:
     """A data folder of these words, each a sentence of its own and its own translation."""
     folder.mkdir(exist_ok=True)
-    text = folder / "text"
-    text.write_text("".join(f"{word} {word}\n" for word in words.split()))
+    pair = Files(folder / "text.xx", folder / "text.yy")
+    for path in pair:
+        path.write_text("".join(f"{word} {word}\n" for word in words.split()))
     side = Side("xx", normalize=False, tokenizer="none", segmentation="words")
-    pair = Files(text, text)
     prepare({"train": pair, "dev": pair}, folder / "data", Prep(side, replace(side, language="yy")), workers=1)
     encode(folder / "data", None, None, 1, False, workers=1)
     return folder / "data"

@@ -105,6 +105,12 @@ def test_each_kernel_can_be_switched_off_alone(name: str, monkeypatch: pytest.Mo
 
 
 @needs_kernels
+def test_a_kernel_for_other_processors_is_no_fault_of_this_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(library, "has", lambda name: not name.startswith("tiles"))
+    assert door.report(PLAIN, "cpu").endswith("; only for other processors: tiles")
+
+
+@needs_kernels
 def test_all_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NMTKIT_KERNELS", "off")
     assert door.report(PLAIN, "cpu") == f"kernels in C: none; switched off by NMTKIT_KERNELS: {', '.join(KERNELS)}"

@@ -7,6 +7,7 @@ import pytest
 
 from nmtkit.errors import UserError
 from nmtkit.serving.api import read
+from nmtkit.serving.languages import direction
 from nmtkit.serving.limits import Limits
 from nmtkit.serving.search import Batch, Offer, describe, search, translators_of
 from nmtkit.translation import loading
@@ -27,6 +28,10 @@ def test_models_are_listed_with_languages_and_capabilities(start: Start) -> None
     }  # fmt: skip
     assert told["limits"]["lines"] == 10_000
     assert (told["n_best"], told["doubtful"], told["split"], told["key"]) == (20, DOUBTFUL, True, False)
+
+
+def test_a_language_has_the_direction_of_its_script() -> None:
+    assert [direction(code) for code in ("ar", "nqo", "ff-Adlm", "ff", "fr")] == ["rtl", "rtl", "rtl", "ltr", "ltr"]
 
 
 def test_a_text_is_translated_sentence_by_sentence_with_its_own_white_space(start: Start) -> None:

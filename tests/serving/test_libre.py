@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 import uvicorn
@@ -98,7 +99,7 @@ def test_the_time_for_many_possible_tags_does_not_grow_with_the_square_of_their_
     html = part * (200_000 // len(part))
     began = time.process_time()
     with suppress(UserError):  # one that is nested too deeply is refused
-        _ = plan(Html(html.encode()).segments, "en", "en", (), split=False).sentences
+        _ = plan(Html(html.encode(), "en").segments, "en", "en", (), split=False).sentences
     assert time.process_time() - began < 3
 
 
@@ -144,6 +145,16 @@ def test_auto_is_refused_where_models_have_several_source_languages(
 
 def test_a_form_that_cannot_be_read_is_answered_with_a_sentence(client: TestClient) -> None:
     form = {"content-type": "application/x-www-form-urlencoded"}
-    for content, reason in ((b"q=%ff", "the form is not UTF-8"), (b"a=&" * 30, "the form has more than 20 fields")):
+    many, other = (b"a=&" * 30, "the form has more than 20 fields"), "the form is not UTF-8"
+    for content, reason in ((b"q=%ff", other), (b"q=\xff", other), many):
         answer = client.post("/translate", content=content, headers=form)
         assert (answer.status_code, answer.json()) == (400, {"error": reason})
+
+
+@pytest.mark.parametrize("escaped", [False, True])
+def test_the_text_of_a_form_may_be_escaped_or_not(client: TestClient, escaped: bool) -> None:
+    text = quote("“a”") if escaped else "“a”"
+    form = {"content-type": "application/x-www-form-urlencoded"}
+    answer = client.post("/translate", content=f"q={text}&source=en&target=en".encode(), headers=form)
+    assert answer.status_code == 200
+    assert answer.json() == client.post("/translate", json={"q": "“a”", "source": "en", "target": "en"}).json()

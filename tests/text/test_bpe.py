@@ -14,6 +14,10 @@ from nmtkit.text.bpe import Segmenter, learn_merges
 CORPUS = "the lower lowest newer wider new low a@@ b@@b < / s > <s> été über" * 3
 MERGES = learn_merges(Counter(CORPUS.split()), 30, lambda: None)
 
+UNITS = {
+    "".join(line.split()).removesuffix("</w>") + "@@" * (not line.endswith("</w>")) for line in MERGES.split("\n")[1:-1]
+}
+LETTERS = {letter + mark for letter in "abowlnr@</>s\u00e9" for mark in ("", "@@")}
 words = st.text(st.sampled_from("abowlnr@</>s\u00e9"), min_size=1)
 
 
@@ -26,6 +30,15 @@ def test_words_survive_segmentation_even_if_they_look_segmented(sentence: list[s
 def test_segmentation_is_that_of_subword_nmt(sentence: list[str]) -> None:
     sentence = [word for word in sentence if not word.endswith("@@")]
     assert Segmenter(MERGES).apply(sentence) == BPE(io.StringIO(MERGES)).segment_tokens(sentence)
+
+
+@given(st.lists(words), st.sets(st.sampled_from(sorted(UNITS))))
+def test_units_that_a_vocabulary_lacks_are_split_into_those_that_it_has(sentence: list[str], lacking: set[str]) -> None:
+    known = {*UNITS, *LETTERS} - {unit for unit in lacking if unit not in LETTERS}
+    segmenter = Segmenter(MERGES, known)
+    pieces = segmenter.apply(sentence)
+    assert Segmenter.join(pieces) == sentence
+    assert {*pieces} <= {*known, "@", "@@@"}  # the marks in the text are split where they would be ambiguous
 
 
 def test_segmentation_does_not_depend_on_the_size_of_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:

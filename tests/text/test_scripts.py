@@ -30,6 +30,7 @@ from nmtkit.text.scripts import right_to_left, wrong_script
         ("tzm", "Tamaziɣt", False),
         ("cr", "ᓀᐦᐃᔭᐍᐏᐣ", False),
         ("ckb", "کوردی", False),
+        ("azb", "کوردی", False),  # langcodes lacks its script
         ("ku", "Kurdî", False),
         ("haw", "ʻʻʻ", False),  # a letter of no script
         ("x", "house", False),  # no valid code
@@ -41,9 +42,13 @@ def test_a_side_is_in_the_wrong_script_if_most_of_its_letters_are(language: str,
 
 
 @pytest.mark.parametrize(
-    ("language", "expected"),
-    [("ar", True), ("he", True), ("nqo", True), ("ckb", True), ("dv", True), ("pa-Arab", True), ("pa", False),
-     ("en", False), ("tr", False), ("x", False)],
-)  # fmt: skip
-def test_a_language_is_written_from_right_to_left_if_its_script_is(language: str, expected: bool) -> None:
-    assert right_to_left(language) == expected
+    ("languages", "expected"),
+    [
+        ("ar he fa ur ps sd ug ckb dv yi syr nqo ks arz ary azb pnb aii pbt arc arb_Arab ff-Adlm pa-Arab", True),
+        ("pa ff ks-Deva az ku en tr pt_BR und x", False),
+    ],
+)
+def test_a_language_is_written_from_right_to_left_if_its_script_is(languages: str, expected: bool) -> None:
+    assert {language: right_to_left(language) for language in languages.split()} == dict.fromkeys(
+        languages.split(), expected
+    )

@@ -344,8 +344,8 @@ def test_padding_is_in_the_history_of_every_epoch_and_logged_once_for_any_number
     found = [record for record in metrics(tmp_path) if record["kind"] == "epoch"]
     assert [(r["update"], r["epoch"], r["batches"]) for r in found] == [(8, 1, 8), (16, 2, 8)]
     assert all(0 < r["padding"] < 0.5 for r in found)
-    said = [message for message in caplog.messages if message.endswith("of them padding")]
-    assert said == [f"8 batches an epoch, {100 * found[0]['padding']:.1f} % of them padding"]
+    said = [message for message in caplog.messages if message.endswith("of it is padding")]
+    assert said == [f"an epoch has 8 updates; {100 * found[0]['padding']:.1f} % of it is padding"]
 
 
 def test_checkpoints_between_validations_replace_each_other_and_change_nothing(

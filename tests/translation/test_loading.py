@@ -53,6 +53,12 @@ def test_members_may_have_different_source_vocabularies_and_segmentation(models:
     assert len(loading.load([models[0]] * 2, "cpu").sources) == 1
 
 
+def test_subwords_that_the_vocabulary_lacks_are_split(models: list[Path]) -> None:
+    vocabulary = models[0] / "vocab.src"
+    vocabulary.write_text(vocabulary.read_text().replace("low@@\t", "lo@@\t"))
+    assert loading.load(models[0], "cpu").answer(["lower"], Request())[0][0].source[0] == "lo@@"
+
+
 def test_models_with_different_target_vocabularies_cannot_be_combined(models: list[Path], tmp_path: Path) -> None:
     rows = (models[1] / "vocab.tgt").read_text().splitlines(keepends=True)
     (models[1] / "vocab.tgt").write_text("".join([*rows[:5], "z\t1\n", *rows[6:]]))

@@ -80,6 +80,41 @@ def test_a_mistake_is_one_line_and_nothing_is_written(
     assert not (folder / "out").exists()
 
 
+@pytest.mark.parametrize(
+    ("document", "output", "suffix"),
+    [
+        ("page.html", "out.txt", ".html"),
+        ("other.HTML", "out.docx", ".html"),
+        ("page.html", "out.html.gz", ".html"),
+        ("a.po", "out.pot", ".po"),
+    ],
+)
+def test_a_document_is_not_written_by_the_name_of_another_format(
+    folder: Path, nmtkit: Callable[..., Any], document: str, output: str, suffix: str
+) -> None:
+    (folder / document).write_text('msgid "a"\nmsgstr ""\n')
+    result = nmtkit("translate", document, "-o", output)
+    assert result.status == 1
+    assert result.err.splitlines()[-1] == (
+        f"nmtkit: error: --output {output}: would be a {suffix} file, as {document} is; end its name in {suffix}"
+    )
+    assert not (folder / output).exists()
+
+
+def test_a_format_may_have_two_suffixes(folder: Path, nmtkit: Callable[..., Any]) -> None:
+    (folder / "a.htm").write_text("<p>a</p>\n")
+    assert nmtkit("translate", "a.htm", "-o", "a.html").status == 0
+    assert nmtkit("translate", "a.html", "-o", "b.htm").status == 0
+    assert (folder / "b.htm").read_text() == "<p>a</p>\n"
+
+
+@pytest.mark.parametrize("output", ["out.po", "out.POT", "out"])
+def test_a_template_of_gettext_may_become_a_catalogue(folder: Path, nmtkit: Callable[..., Any], output: str) -> None:
+    (folder / "a.pot").write_text('msgid "a"\nmsgstr ""\n')
+    nmtkit("translate", "a.pot", "-o", output)
+    assert (folder / output).read_text() == '#, fuzzy\nmsgid "a"\nmsgstr "a"\n'
+
+
 def test_a_page_is_never_replaced_by_its_translation(nmtkit: Callable[..., Any]) -> None:
     result = nmtkit("translate", "page.html", "-o", "page.html")
     assert "--output page.html: is an input, too" in result.err
