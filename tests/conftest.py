@@ -57,7 +57,7 @@ def nan_in_memory() -> Iterator[None]:
 
 @pytest.fixture
 def untried() -> Iterator[None]:
-    """No kernels were tried yet, and nothing is left of what is tried in the test."""
+    """No kernel has been tried before the test, and trials in the test are forgotten afterwards."""
     from nmtkit.kernels import door
 
     caches = door._switched_off, door._choice, door._warn

@@ -34,7 +34,7 @@ WORDS = (*SPELLINGS, *"abcdefgh", "low@@", "er")
 
 
 class Echo:
-    """Says the source word by word with probability 0.9, and looks at the word it says if it can look."""
+    """Copies the source word by word with probability 0.9, and attends to the copied word if it has attention."""
 
     def __init__(self, looks: bool) -> None:
         self.looks, self.output = looks, torch.nn.Linear(1, 1)

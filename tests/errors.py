@@ -55,7 +55,7 @@ def has_place(code: CodeType) -> bool:
 
 
 def called(frame: FrameType, event: str, arg: Any) -> Any:
-    """For sys.settrace: asks to be told of every line of the functions that have such a place."""
+    """For sys.settrace: traces every line of the functions that have such a place."""
     return stepped if has_place(frame.f_code) else None
 
 
@@ -76,7 +76,7 @@ def trace() -> None:
 
 
 def pytest_runtest_setup() -> None:
-    """As a plugin. Each test anew, because Python ends the tracing where it meets an exception of its own."""
+    """A plugin; set again for each test, because Python stops tracing at some exceptions."""
     trace()
 
 

@@ -22,7 +22,7 @@ def factors(rows: int, inputs: int, outputs: int) -> tuple[Tensor, Tensor]:
 
 
 def representable(*shapes: tuple[int, ...], seed: int = 0, scale: float = 1.0) -> list[Tensor]:
-    """Normal numbers in float64 that bfloat16 holds exactly: rounding what is given is no part of an error."""
+    """Normal numbers in float64 that bfloat16 represents exactly, so that errors exclude the rounding of inputs."""
     random = torch.Generator().manual_seed(seed)
     return [torch.randn(shape, generator=random).mul(scale).bfloat16().double() for shape in shapes]
 
@@ -54,7 +54,7 @@ def one_at_a_time(*values: Sequence[Any]) -> list[tuple[Any, ...]]:
 def gradients(
     results: Tensor | Sequence[Tensor], of: Sequence[Tensor], *, retain_graph: bool = False
 ) -> tuple[Tensor, ...]:
-    """Of a sum of all results in which every element has a weight of its own; zeros for what takes no part in it."""
+    """The gradients of a weighted sum of all results, with different weights; zeros for unused tensors."""
     random = torch.Generator().manual_seed(1)
     tensors = [results] if isinstance(results, Tensor) else results
     weights = [torch.randn(x.shape, generator=random).bfloat16().to(x.device) for x in tensors]

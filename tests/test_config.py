@@ -1,4 +1,4 @@
-"""YAML to dataclasses and back: strict, every mistake at once, YAML's traps closed."""
+"""YAML to dataclasses and back: strict, all errors together, without YAML's surprises."""
 
 from dataclasses import dataclass, field
 from pathlib import Path

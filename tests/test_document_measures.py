@@ -20,7 +20,7 @@ LINES = ["a b c d", "e f g h", "b a", "c"]
 
 @pytest.fixture
 def scripts(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, ModuleType]]:
-    """The recipe's modules, which find each other beside them."""
+    """The modules of the recipe, which import each other from their folder."""
     monkeypatch.syspath_prepend(RECIPE)
     monkeypatch.setattr("nmtkit.documents.translate.restore", restore)  # one of them replaces it
     yield {name: importlib.import_module(name) for name in ("insert", "measure")}

@@ -30,7 +30,7 @@ print((multiply(rows for rows in range(1, 500) if rows % 5) - early) >> 10)
 
 
 def python(code: str, **settings: str) -> subprocess.CompletedProcess[str]:
-    """A Python of its own, whose environment has ``settings`` and else nothing of what is tested here."""
+    """A new Python process whose environment has ``settings`` and none of the other tested variables."""
     kept = {name: value for name, value in os.environ.items() if name not in NAMES}
     environment = {**kept, "PYTHONPATH": os.getcwd(), **settings}
     return subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)

@@ -58,7 +58,7 @@ def too_many_parameters(source: str) -> list[str]:
 
 
 def without_shapes(source: str) -> list[str]:
-    """Public functions that take or give tensors and say of none what its shape is."""
+    """Public functions with tensors as arguments or results whose docstrings have no shape."""
     silent = []
     for called, node in functions(ast.parse(source)):
         annotations = [argument.annotation for argument in parameters(node)] + [node.returns]

@@ -52,7 +52,7 @@ def imported(tree: ast.AST) -> Iterator[tuple[int, str]]:
 
 
 def imported_at_module_level(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """The same, without what is inside functions and ``if TYPE_CHECKING``."""
+    """The same, without imports inside functions and ``if TYPE_CHECKING``."""
     waiting: list[ast.AST] = [tree]
     while waiting:
         for node in ast.iter_child_nodes(waiting.pop()):

@@ -14,7 +14,7 @@ OTHER_PROGRAMS = re.compile(r"\b(iconv|python|stdbuf|tokenizer's)( -\w+)*( \S+)?
 
 
 def messages(source: str) -> Iterator[tuple[int, str]]:
-    """The line and the text of every message of a UserError or ValueError; what is put into it is ``{}``."""
+    """The line and the text of every message of a UserError or ValueError, with ``{}`` for inserted values."""
     for node in ast.walk(ast.parse(source)):
         if (
             isinstance(node, ast.Call)

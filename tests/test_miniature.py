@@ -31,7 +31,7 @@ LEDGER = [json.loads(line) for line in (RECIPE / "results.jsonl").read_text().sp
 
 @pytest.fixture(scope="module")
 def scripts() -> Iterator[dict[str, ModuleType]]:
-    """The recipe's modules, which find each other beside them."""
+    """The modules of the recipe, which import each other from their folder."""
     names = ("run", "judge", "forest", "page")
     sys.path.insert(0, str(RECIPE))
     yield {name: importlib.import_module(name) for name in names}

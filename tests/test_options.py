@@ -43,7 +43,7 @@ def ordered(orders: Orders) -> Orders:
 
 @pytest.fixture
 def taken(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Orders, bool]]:
-    """What a command with these options, and one of its own, has got."""
+    """The values that a command with these options, and a further one, receives."""
     got: list[tuple[Orders, bool]] = []
 
     def order(orders: Orders, now: Annotated[bool, Option("At once.", "Table")] = False) -> None:

@@ -31,7 +31,7 @@ def test_every_file_of_the_package_is_installed() -> None:
 
 def test_the_kernels_are_compiled_again_when_any_header_has_changed(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[Any] = []
-    # setuptools need not be installed: it compiles what its Extension is told.
+    # setuptools need not be installed: it compiles the sources of its Extension.
     fake = SimpleNamespace(setup=lambda ext_modules: made.extend(ext_modules), Extension=lambda *_, **given: given)
     monkeypatch.setitem(sys.modules, "setuptools", fake)
     monkeypatch.chdir(ROOT)

@@ -123,7 +123,7 @@ def test_a_sixth_of_the_sentences_has_a_name_that_training_lacks(corpus: dict[st
     assert 0.25 < len(unseen) / len(named) < 0.5
 
 
-# Laws of the languages, over all that is said
+# Laws of both languages, over all sentences
 
 VOWEL = "[aeiouyhâàéèêîôœ]"
 NOUNS = [noun for nouns in grammar.NOUN.values() for noun in nouns]

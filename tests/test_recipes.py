@@ -126,7 +126,7 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
 
 @pytest.fixture
 def recipe(tmp_path: Path) -> Recipe:
-    """Runs a recipe with this nmtkit and hands back what it printed."""
+    """Runs a recipe with this nmtkit and returns its output."""
     programs = tmp_path / "bin"
     programs.mkdir()
     for name, text in (

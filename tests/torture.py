@@ -80,7 +80,7 @@ def torture(folder: Path, kills: int, updates: int, processes: int, choose: rand
 
 
 def started(arguments: list[str], shown: Path, count: int) -> list[BaseProcess]:
-    """The command line in ``count`` new processes, which write what they show to a file."""
+    """The command line in ``count`` new processes, whose output goes to a file."""
     shown.write_text("")
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]

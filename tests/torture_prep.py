@@ -1,4 +1,4 @@
-"""Kill ``nmtkit prep`` at random moments, start it again with the same command, and compare what it makes in the end.
+"""Kill ``nmtkit prep`` at random moments, start it again with the same command, and compare the final result.
 
     python -m tests.torture_prep -s en -t de --train corpus.en.gz corpus.de.gz --bpe 8000     # any options of prep
 

@@ -10,7 +10,7 @@ from nmtkit.errors import UserError
 
 @pytest.fixture
 def align(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Aligns with a program in eflomal's place, the only one on the PATH, that runs the given line of Python."""
+    """Aligns with a program that replaces eflomal, the only one on the PATH, and runs the given line of Python."""
 
     python = sys.executable
 

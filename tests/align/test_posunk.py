@@ -123,7 +123,7 @@ def test_of_source_words_with_known_translations_the_one_with_most_unknown_links
     assert 0 < matcher.weights["c"] < matcher.weights["a"] < matcher.weights["b"] < 1
     result, _ = matcher.replace(["<unk>"], [], looks, list("abc"), list("abc"))
     assert result == ["B"]
-    # One with an origin of its own has precedence, however little it is looked at.
+    # A source word without a known translation has precedence, however little attention it gets.
     result, _ = matcher.replace(["<unk>"], [], looks, list("abd"), list("abd"))
     assert result == ["d"]
 

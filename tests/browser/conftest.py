@@ -1,4 +1,4 @@
-"""A server of known models in a process of its own, and a browser that is watched while it shows the page."""
+"""A server of known models in a separate process, and a browser that is monitored while it shows the page."""
 
 import json
 import os

@@ -23,11 +23,11 @@ from nmtkit.translation import loading
 from tests.echo import WORDS, Echo, write_folder
 
 NUMBERS = "אחת שתיים שלוש ארבע חמש שש שבע שמונה".split()  # what the letters are in Hebrew, for these tests
-STRONG, WEAK = 0.75, 0.25  # how much a target word looks at its source word, and at the next one
+STRONG, WEAK = 0.75, 0.25  # attention weights of a target word on its source word and on the next one
 
 
 class Soft(Echo):
-    """Says the source again, or ``instead`` of a word another one; it looks at the word it says, and a little ahead."""
+    """Copies the source, with the replacements ``instead``; attends to the copied word and, less, to the next one."""
 
     def __init__(self, looks: bool, instead: dict[str, str]) -> None:
         super().__init__(looks)
@@ -43,7 +43,7 @@ class Soft(Echo):
         log_probs, after, look = super().step(memory, state, y)
         if look is None:
             return log_probs, after, None
-        # The end-of-sentence mark is the last thing there is to look at.
+        # EOS is the last position to attend to.
         assert isinstance(memory, Tensor)
         ends = (memory == EOS).int().argmax(dim=1).repeat_interleave(len(y) // len(memory), dim=0)
         places = look.argmax(dim=1)

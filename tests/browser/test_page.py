@@ -54,7 +54,7 @@ def shown(page: "Page", text: str) -> None:
 
 
 def stop_the_clock(page: "Page") -> None:
-    """From here on, time passes when the test says so."""
+    """From here on, the test controls time."""
     page.clock.install(time=0)
     page.clock.pause_at(1000)
 

@@ -48,7 +48,7 @@ def speaker(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     logger = logging.getLogger("nmtkit")
     before = logger.level, [*logger.handlers]
     yield
-    assert (logger.level, logger.handlers) == before  # whatever was said, the next command begins anew
+    assert (logger.level, logger.handlers) == before  # the logger is reset for the next command
     assert not logging.getLogger("nmtkit.progress").disabled
 
 

@@ -24,7 +24,7 @@ COMMANDS = (
 
 @pytest.fixture
 def fail_with(monkeypatch: pytest.MonkeyPatch) -> Callable[[BaseException], None]:
-    """Makes a command that raises what is given."""
+    """Makes a command that raises the given exception."""
 
     def arrange(error: BaseException) -> None:
         def fail(number: int = 0) -> None:
@@ -106,7 +106,7 @@ def test_a_bug_shows_itself(nmtkit: Run, fail_with: Run) -> None:
 
 
 def python(code: str) -> subprocess.CompletedProcess[str]:
-    """Runs ``code`` in a process of its own whose standard output is a pipe that nobody reads."""
+    """Runs ``code`` in a new process whose standard output is a pipe that nobody reads."""
     read, write = os.pipe()
     os.close(read)
     try:

@@ -223,7 +223,7 @@ def test_a_model_is_fine_tuned_on_text_prepared_like_its_own(folder: Path, nmtki
                    "training.optimizer.lr=0.001")  # fmt: skip
     assert again.status == 0, again.err
     assert "changed since the last start: training.optimizer.lr 0.02 -> 0.001" in again.err
-    # With the model's own vocabularies every number means what it meant.
+    # With the model's own vocabularies, all ids keep their meaning.
     own = ("--src-from", "run/vocab.src", "--tgt-from", "run/vocab.tgt")
     assert nmtkit("vocab", "-d", "more/data", "-j", "1", *own).status == 0
     for side in ("src", "tgt"):

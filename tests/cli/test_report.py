@@ -87,7 +87,7 @@ def test_a_page_has_every_part_and_needs_nothing_else(nmtkit: Run) -> None:
                         "Unknown words and names", "Are the differences due to chance?", "Attention",
                         "Most different", "Worst", "Configurations"]  # fmt: skip
     assert all(link.startswith("#s") for link in page.loads)
-    assert page.counts["figure"] == 6 + 2 + 3  # training, lengths, attention of the model that looks
+    assert page.counts["figure"] == 6 + 2 + 3  # training, lengths, attention of the model that has it
     assert "script" not in page.counts
     assert "url(" not in text
     assert "a <b> & c" in page.words  # text that looks like HTML is text

@@ -339,7 +339,7 @@ class ShoutingTranslator:
         return [[np.full(len(tokens) + 1, -math.log(2)) for tokens in group] for group in found]
 
     def answer(self, lines: list[str], request: Request) -> list[list[Translation]]:
-        """Every unknown word is one that the lexicon translates as itself, if that is asked for."""
+        """Every unknown word is one that the lexicon translates as itself, if requested."""
         pipeline, answers = self.tgt_pipeline, []
         for words in map(pipeline.tokens, lines):
             tokens = ["<unk>" if len(word) > 6 else word for word in words]

@@ -162,7 +162,7 @@ def test_an_unsuitable_plan_gets_one_warning_with_the_remedy(prepared: Path, nmt
     begun = nmtkit(*TRAIN, "--max-updates", 1)
     assert "this plan can hardly work: only 1 update;" in begun.err
     assert "; `nmtkit train --model rnnsearch-small` is for small corpora\n" in begun.err
-    assert "hardly" not in nmtkit(*TRAIN).err  # a run that goes on has been told
+    assert "hardly" not in nmtkit(*TRAIN).err  # no warning when a run is resumed
     alone = [*TRAIN[:2], "rnnsearch-small", *TRAIN[3:], "-o", "other"]
     remedy = "with a small corpus, use more epochs, smaller batches and a smaller model"
     assert PLAN + remedy in nmtkit(*alone).err

@@ -49,7 +49,7 @@ def filtered(folder: Path, nmtkit: Callable[..., Any], monkeypatch: pytest.Monke
 
 @pytest.fixture
 def start(folder: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
-    """The command in a process of its own, in the same folder."""
+    """The command in a new process, in the same folder."""
     started = []
 
     def run(*arguments: str, stdin: int | IO[bytes] = subprocess.PIPE, stderr: int = subprocess.PIPE) -> Any:

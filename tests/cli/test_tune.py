@@ -1,4 +1,4 @@
-"""What tune says of a model that there is little to try for; see ``test_pairs.py`` for what it finds."""
+"""Messages of tune for a model with few settings to try; see ``test_pairs.py`` for its results."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -37,7 +37,7 @@ def random_pairs(size: int = 500) -> Pairs:
 
 
 def longest(corpus: Pairs, rows: np.ndarray) -> np.ndarray:
-    """Of each pair the longer side, end mark included."""
+    """The longer side of each pair, EOS included."""
     return np.maximum(corpus.src_lengths, corpus.tgt_lengths)[rows] + 1
 
 

@@ -127,7 +127,7 @@ def test_a_vocabulary_without_a_word_is_refused(data: Path) -> None:
 
 
 def test_a_development_set_without_words_is_refused(data: Path) -> None:
-    (data / "dev.tgt").write_text("\nle chien\n\n")  # as a preparation may leave it that drops what it cannot use
+    (data / "dev.tgt").write_text("\nle chien\n\n")  # like other toolkits that drop unusable pairs
     (data / "dev.src").write_text("the dog\n\ncat\n")
     manifest = json.loads((data / "manifest.json").read_text())
     manifest["files"] |= {name: describe_file(data / name) for name in ("dev.src", "dev.tgt")}

@@ -19,7 +19,7 @@ from nmtkit.evaluation.contrast import (
     total,
 )
 
-# A hand-made set. The comments say what the scores below make of each error.
+# A hand-made set. The comments give the outcome of each error with the scores below.
 SET = [
     {
         "source": "she sleeps",

@@ -27,7 +27,7 @@ def scores(scorer: Scorer, max_tokens: int) -> list[list[np.ndarray]]:
 
 
 class Stepping:
-    """A model as nothing but a Scorer, which counts the sentences that it encodes, at most ``most`` at once."""
+    """A model as a plain Scorer that counts the sentences that it encodes, at most ``most`` at once."""
 
     def __init__(self, model: Seq2Seq, most: int = 100) -> None:
         self.model, self.encoded, self.most = model, 0, most
@@ -35,7 +35,7 @@ class Stepping:
     def begin(self, src: Tensor, src_mask: Tensor) -> tuple[Tree, Tree]:
         self.encoded += len(src)
         if len(src) > self.most:
-            torch.empty(1 << 55)  # raises what the processor's allocator raises
+            torch.empty(1 << 55)  # raises the error of the CPU allocator
         return self.model.begin(src, src_mask)
 
     def step(self, memory: Tree, state: Tree, y: Tensor) -> tuple[Tensor, Tree, Tensor | None]:
@@ -84,7 +84,7 @@ def test_a_sentence_that_does_not_fit_into_memory_with_its_candidates_is_an_erro
 
 
 def test_the_probabilities_of_all_translations_add_up_to_one() -> None:
-    """All of up to two words, and all beginnings of two words and one more that is not the end mark."""
+    """All translations of up to two words, and all prefixes of three words without EOS."""
     words = [word for word in range(TGT_WORDS) if word != EOS]
     short = [list(ids) for length in range(2) for ids in itertools.product(words, repeat=length)]
     long = [list(ids) for ids in itertools.product(words, repeat=2)]

@@ -1,4 +1,4 @@
-"""Saturated attention: counted over real words only, the same whatever is beside a sentence in its batch."""
+"""Saturated attention: counted without padding, independent of the other sentences in the batch."""
 
 from functools import partial
 
@@ -19,7 +19,7 @@ def batch() -> Batch:
 
 
 def one_by_one(model: Seq2Seq, attention: str) -> tuple[float, float]:
-    """Deviation of the keys and share of saturated units, from every sentence by itself."""
+    """Standard deviation of the keys and share of saturated units, computed sentence by sentence."""
     kept: dict[str, list[torch.Tensor]] = {"key": [], "query": []}
     hooks = [
         model.get_submodule(f"{attention}.{name}").register_forward_hook(

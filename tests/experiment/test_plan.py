@@ -1,4 +1,4 @@
-"""A plan beside its text: too few updates and too many parameters are said, a sound plan goes without a word."""
+"""A plan and its text: warnings of too few updates and too many parameters, none for a sound plan."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Presets: complete, quoting their papers, and explained when asked for wrongly."""
+"""Presets: complete, with sources in their papers, and good messages for unknown names."""
 
 import re
 from importlib import resources
@@ -24,7 +24,7 @@ from nmtkit.models.base import count_parameters, groups
 from tests.toys import full_size
 
 every_preset = pytest.mark.parametrize("preset", preset_names())
-# The system of each file that has most in place of its base.
+# The system of each file with the most changes of the base.
 by_changes = sorted(preset_names(), key=lambda name: len(flatten(find_preset(name).changes)))
 most_changed = pytest.mark.parametrize("preset", {find_preset(name).file: name for name in by_changes}.values())
 
@@ -107,7 +107,7 @@ def test_no_size_of_a_small_version_exceeds_that_of_its_system(preset: str) -> N
     system, small = load_preset(preset)["model"], load_preset(preset + SMALL)["model"]
     sizes = [name for name, value in system.items() if type(value) is int and "dropout" not in name]
     assert [name for name in sizes if small[name] > system[name]] == []
-    # What the system has not, and what it is about, stays as it is.
+    # Parts that the system lacks and its defining values are kept.
     words = [name for name, value in system.items() if type(value) in (bool, str, type(None)) and name != "tied"]
     assert [name for name in words if small[name] != system[name]] == []
 

@@ -36,7 +36,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def make_other(folder: Path, words: str) -> Path:
-    """A data folder of these words, each a sentence of its own and its own translation."""
+    """A data folder of these words, each a sentence and its own translation."""
     folder.mkdir(exist_ok=True)
     pair = Files(folder / "text.xx", folder / "text.yy")
     for path in pair:

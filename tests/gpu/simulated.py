@@ -103,7 +103,7 @@ def compute(operation: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     plain, named = tree_map(inside, args), tree_map(inside, kwargs)
     here = any(isinstance(x, Simulated) for x in given)
     name = operation._schema.name.removeprefix("aten::")
-    copies = name in ("copy_", "_to_copy", "index_put_")  # which brings its places from the processor
+    copies = name in ("copy_", "_to_copy", "index_put_")  # whose indices are copied from the CPU
     if here and not copies and any(not isinstance(x, Simulated) and x.dim() for x in given):
         raise RuntimeError(f"{name}: expected all tensors to be on the same device")
     there = torch.device(kwargs["device"]).type == NAME if kwargs.get("device") is not None else here
@@ -125,7 +125,7 @@ def compute(operation: Any, args: Any, kwargs: dict[str, Any]) -> Any:
 
 
 def _alone(args: Any, kwargs: dict[str, Any]) -> bool:
-    """Whether a copy goes on while the host does, as one to the device may."""
+    """Whether a copy is asynchronous, as one to the device may be."""
     arrives = not isinstance(args[-1], Simulated)
     return arrives and bool(kwargs.get("non_blocking"))
 

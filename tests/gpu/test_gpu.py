@@ -1,4 +1,4 @@
-"""A GPU gives what the CPU gives: models, losses, search, training, files.
+"""A GPU gives the same as the CPU: models, losses, search, training, files.
 
     make gpu                                            # on a machine with an NVIDIA GPU
     DEVICE=simulated .venv/bin/pytest -m gpu tests/gpu  # without one, see simulated.py; a part of `make test`
@@ -100,7 +100,7 @@ def on_cpu(tree: object) -> list[Tensor]:
 def telling_model(preset: str) -> Seq2Seq:
     """``toy_model`` with the gains and biases that training starts from, which leave no hypotheses equal to rounding.
 
-    Drawn ones drown what a state remembers, and then the order of the words of a hypothesis hardly changes its score.
+    Random ones dominate the memory of a state, and then word order hardly changes the score of a hypothesis.
     """
     model = toy_model(preset, FORM)
     started = FORM(preset_experiment(preset)).build(SRC_WORDS, TGT_WORDS)
@@ -335,7 +335,7 @@ def test_the_host_waits_once_in_an_update(
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_a_run_in_pieces_equals_a_run_in_one_go(precision: str, data: Path, tmp_path: Path) -> None:
-    """With dropout, and with deterministic algorithms, which a GPU does not use by itself."""
+    """With dropout, and with deterministic algorithms, which a GPU does not use by default."""
     torch.use_deterministic_algorithms(True)
     try:
         for name, last in (("pieces", 2), ("pieces", 5), ("whole", 5)):
@@ -349,7 +349,7 @@ def test_a_run_in_pieces_equals_a_run_in_one_go(precision: str, data: Path, tmp_
 @pytest.mark.skipif(not REAL, reason="it is a GPU's memory that this test makes small")
 def test_a_batch_that_the_memory_does_not_hold_is_done_in_parts(data: Path, tmp_path: Path) -> None:
     total = torch.cuda.get_device_properties(GPU).total_memory
-    # Most of it taken away: what is left holds the model and a few sentences.
+    # Most of the memory is occupied: the rest suffices for the model and a few sentences.
     torch.cuda.set_per_process_memory_fraction(64 * 2**20 / total)
     try:
         run_experiment(planned(max_updates=1, batch_sentences=60), data, tmp_path / "small", GPU)

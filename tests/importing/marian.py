@@ -22,7 +22,7 @@ EOS = 0
 
 @dataclass
 class Model:
-    """Options and tensors; a tensor is drawn when it is first asked for, so that a model has what its equations use."""
+    """Options and tensors; tensors are sampled at first use, so that a model has those of its equations."""
 
     options: dict[str, Any]
     tensors: dict[str, Array]

@@ -24,7 +24,7 @@ def nematus_ids(words: int) -> list[int]:
 
 
 def write(folder: Path, system: str, **changed: Any) -> Path:
-    """Write a golden system as Nematus would; ``changed`` replaces options. Gives the file of weights."""
+    """Write a golden system as Nematus would; ``changed`` replaces options. Returns the file of weights."""
     golden = np.load(GOLDEN / f"{system}.npz")
     config = json.loads(str(golden["config"]))
     model, sizes = config["model"], config["vocab"]
@@ -84,7 +84,7 @@ def write(folder: Path, system: str, **changed: Any) -> Path:
 
     for way in range(2):
         for k in range(model["bidirectional_layers"]):
-            # encoder_2 runs forward, on what the first backward level gives.
+            # encoder_2 runs forward, on the output of the first backward level.
             name = ("encoder_r" if (k + way) % 2 else "encoder") + (f"_{k + 1}" if k else "")
             transitions(f"encoder.chains.{way}.{k}", name, model["encoder_transitions"])
     for k in range(model["forward_layers"]):  # the golden ones stand on chains of one level

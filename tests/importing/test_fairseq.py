@@ -1,4 +1,4 @@
-"""Models of fairseq's fconv: log-probabilities of its equations written plainly, and what is refused."""
+"""Models of fairseq's fconv: log-probabilities of its equations in plain code, and refused models."""
 
 import argparse
 import math
@@ -28,7 +28,7 @@ PAD, EOS = 1, 2  # fairseq's
 def write(
     folder: Path, *, version: int = 2, share: bool = False, new: bool = False, **changed: Any
 ) -> dict[str, Tensor]:
-    """Write a checkpoint with random weights and its dictionaries; ``changed`` replaces options. Gives the tensors."""
+    """Write a checkpoint with random weights and dictionaries; ``changed`` replaces options. Returns the tensors."""
     generator = torch.Generator().manual_seed(7)
     state: dict[str, Tensor] = {}
     out = E if share else OUT

@@ -1,4 +1,4 @@
-"""Models of Nematus: the authors' own log-probabilities, from files as Nematus writes them, and what is refused."""
+"""Models of Nematus: the authors' log-probabilities from files written like Nematus', and refused models."""
 
 import io
 import json
@@ -116,7 +116,7 @@ def test_tied_and_untied_tables(tmp_path: Path) -> None:
 
 
 def test_weight_normalisation_is_part_of_the_imported_weights(tmp_path: Path) -> None:
-    """W / (|W| s), with 1e-5 beside the square of the length of each column."""
+    """W / (|W| s), with 1e-5 added to the squared length of each column."""
     file = write(tmp_path / "theirs", "nematus-baseline", weight_normalisation=True)
     arrays = dict(np.load(file))
     w = arrays["ff_state_W"].astype(np.float64)

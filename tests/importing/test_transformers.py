@@ -1,4 +1,4 @@
-"""MarianMTModels of transformers: log-probabilities of their equations, and what is refused."""
+"""MarianMTModels of transformers: log-probabilities of their equations, and refused models."""
 
 import json
 from pathlib import Path

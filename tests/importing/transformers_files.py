@@ -58,7 +58,7 @@ def _module(name: str) -> str:
 
 
 def write(folder: Path, tied: str = "all", *, pickled: bool = False, **changed: Any) -> dict[str, Tensor]:
-    """Write the folder of a model; ``changed`` replaces settings. Gives its tensors."""
+    """Write the folder of a model; ``changed`` replaces settings. Returns its tensors."""
     made = model(tied)
     config = {
         "model_type": "marian", "vocab_size": PAD + 1, "decoder_vocab_size": PAD + 1,

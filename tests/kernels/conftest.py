@@ -1,4 +1,4 @@
-"""Kernels give the same whatever the number of threads, and read nothing that was not written."""
+"""Kernels give the same with any number of threads, and read no uninitialised memory."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""The C side takes what the table says, and nothing else reaches it."""
+"""The C kernels have the arguments in the table, and get no others."""
 
 import re
 from pathlib import Path

@@ -41,7 +41,7 @@ def compiler(untried: None, cache: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
 
 
 def resized(name: str, dtype: torch.dtype, rows: int, width: int) -> list[Any]:
-    """The arguments of a kernel's trial with so many rows of another width; what all rows share is learned."""
+    """The arguments of a kernel's trial with this many rows of another width; shared arguments are parameters."""
     made: list[Any] = []
     for x in KERNELS[name].arguments(dtype):
         several = x.shape[0] == door.N
@@ -60,7 +60,7 @@ def outcome(step: Any, given: list[Any]) -> list[Tensor]:
 
 
 def assert_compiled(name: str, dtype: torch.dtype, compiler: Any) -> None:
-    """A cell is compiled once for all shapes of a batch, and gives what its plain function gives."""
+    """A cell is compiled once for all shapes of a batch, and equals its plain function."""
     for rows in (9, 7, 30, 12, 80):
         given = resized(name, dtype, rows, 6)
         step = kernel(name, PLAIN[name], *given[:2])
@@ -88,7 +88,7 @@ def warned(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 def fails(function: Any, **settings: Any) -> Any:
-    """In place of torch.compile, as it is where it finds no compiler."""
+    """Replaces torch.compile, and behaves as without a compiler."""
 
     def step(*given: Any) -> Any:
         raise RuntimeError("no compiler\nSet TORCHDYNAMO_VERBOSE=1")

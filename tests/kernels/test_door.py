@@ -1,4 +1,4 @@
-"""A kernel is used if it was right when it was tried beside the plain function, and is not switched off."""
+"""A kernel is used if it agreed with the plain function in its trial and is not switched off."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The kernels in C give what the plain operations beside them give.
+"""The kernels in C give the same as the plain operations.
 
 They are compiled when nmtkit is installed. Without a C compiler there are none, and nothing to be tried.
 """
@@ -25,13 +25,13 @@ from nmtkit.ops.matrix import product
 from tests.laws import drawn, gradients, leaves
 
 DTYPES = [torch.float32, torch.bfloat16]
-# Those that this processor multiplies in a way of its own, which is where the kernels are.
+# Those for which this processor has its own instructions, and therefore kernels.
 PACKS = [pack for pack in (bfloat16.pack, int8.pack) if not isinstance(pack(torch.ones(128, 128), None), bfloat16.Low)]
 
 
 @pytest.fixture(autouse=True)
 def forget(threads: None) -> Iterator[None]:
-    """Nothing is left of a library that a test has put in the place of this one."""
+    """A library that a test substitutes is removed after the test."""
     yield
     for cached in (library._library, door._choice):
         cached.cache_clear()

@@ -83,7 +83,7 @@ def test_rows_may_be_slices_of_a_larger_tensor() -> None:
 
 
 def test_products_of_onednn_before_and_after_are_right() -> None:
-    """It leaves tiles of other shapes in place from one product to the next."""
+    """oneDNN keeps tiles of other shapes configured from one product to the next."""
     weight, wide = numbers(64, 64), numbers(512, 256)
     tiled = tiles.lay_out(weight, None, torch.bfloat16)
     for rows in (5, 80, 129, 33, 256):

@@ -15,7 +15,7 @@ from nmtkit.machine.memory import Attempt, in_halves, is_full
 def test_errors_of_the_cpu_allocator_are_recognised() -> None:
     with pytest.raises(RuntimeError) as caught:
         torch.empty(1 << 55)
-    assert type(caught.value) is RuntimeError  # no class of its own, hence the look at its words
+    assert type(caught.value) is RuntimeError  # no special class, so the message is examined
     assert is_full(caught.value)
 
 

@@ -101,7 +101,7 @@ def test_a_killed_worker_is_an_error_not_a_hang(fork: bool) -> None:
         list(workers.map(die, range(3)))
 
 
-LOADED = [0]  # what a process that begins from nothing finds here
+LOADED = [0]  # its value in a spawned process
 
 
 def loaded(number: int) -> int:
@@ -142,7 +142,7 @@ def test_forked_workers_end_by_a_signal_that_this_process_handles(late: float, m
     work = processes._work
 
     def start_late(connection: Connection, others: list[Connection]) -> None:
-        time.sleep(late * (len(others) - 1))  # the first copy begins at once
+        time.sleep(late * (len(others) - 1))  # the first copy begins immediately
         work(connection, others)
 
     monkeypatch.setattr(processes, "_work", start_late)

@@ -63,7 +63,7 @@ def is_gain(name: str) -> bool:
 
 
 def hidden_of(model: Seq2Seq, src: list[int] = SRC) -> Tensor:
-    """What the softmax sees (T, E)."""
+    """The input of the output layer (T, E)."""
     hidden: Tensor = model(torch.tensor([src]), torch.ones(1, len(src), dtype=torch.bool), torch.tensor([TGT]))[0]
     return hidden
 
@@ -96,7 +96,7 @@ def ru_and_p(p: Values, name: str, x: np.ndarray) -> list[np.ndarray]:
 
 
 def with_input(p: Values, y_map: str, h_map: str, y: np.ndarray, h: np.ndarray) -> np.ndarray:
-    """The GRU step with an input, and that with a context: only where the bias stands differs, which the maps know."""
+    """The GRU step with an input, and that with a context: they differ only in the place of the bias."""
     (y_ru, y_p), (h_ru, h_p) = ru_and_p(p, y_map, y), ru_and_p(p, h_map, h)
     r, u = np.split(sigmoid(y_ru + h_ru), 2)
     return u * h + (1 - u) * np.tanh(y_p + r * h_p)
@@ -168,7 +168,7 @@ def paper_annotations(p: Values, config: Config, xs: np.ndarray) -> np.ndarray:
 
 
 def paper_hidden(p: Values, config: Config) -> np.ndarray:
-    """What the softmax sees (T, E)."""
+    """The input of the output layer (T, E)."""
     annotations = paper_annotations(p, config, p["embedding.src.weight"][SRC])
     first = np.tanh(linear(p, "decoder.initial", annotations.mean(axis=0)))
     state, hidden, n = [first] * config.decoder_layers, [], config.high_transitions or 0
@@ -303,7 +303,7 @@ def test_whatever_is_deep_contains_the_shallow_model(parts: dict[str, Any]) -> N
 
 
 def test_a_crgru_is_a_cgru_with_the_attention_of_the_base() -> None:
-    """With one source word there is one place to look."""
+    """With one source word there is one position to attend to."""
     config = replace(SHALLOW, decoder_layers=2, high_cell="cgru", high_transitions=3)
     cgru, crgru = model_of(config), model_of(replace(config, high_cell="crgru"))
     weights = {name.replace("high.0.cell", "high.0"): value for name, value in cgru.state_dict().items()}

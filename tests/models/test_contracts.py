@@ -70,7 +70,7 @@ def after_two_words(model: Seq2Seq, beams: int = 1) -> tuple[Tree, Tree, Tensor]
 
 
 def seen(model: Seq2Seq, memory: Tree, state: Tree, y: Tensor) -> list[Tensor | None]:
-    """What search sees of a step and of another one after it, which tells what the first one's state is worth."""
+    """The results of a step and of the next one, which depends on the state of the first."""
     log_probs, state, attention = model.step(memory, state, y)
     return [log_probs, attention, model.step(memory, state, y.flip(0))[0]]
 
@@ -143,7 +143,7 @@ def test_select_then_step_is_step_then_select(model: Seq2Seq) -> None:
     beams = 3
     memory, state, y = after_two_words(model, beams)
     sentences = torch.tensor([3, 0])
-    rows = torch.tensor([11, 9, 9, 0, 2, 1])  # hypotheses change places, and one is taken twice
+    rows = torch.tensor([11, 9, 9, 0, 2, 1])  # hypotheses are reordered, and one is selected twice
     log_probs, after, attention = model.step(memory, state, y)
     ours = seen(model, select(memory, sentences), select(state, rows), y[rows])
     next_ones, _, _ = model.step(select(memory, sentences), select(after, rows), y[rows].flip(0))
@@ -230,7 +230,7 @@ def test_at_the_width_of_a_small_version_bfloat16_is_as_close_to_float32_as_pyto
     initialise(model, experiment.training.groups)
     sentences = len(LENGTHS) * (1 + linear.FEW // sum(LENGTHS))  # whose words are enough, in less time
     exact, ours = (gradients_in(model, sentences, low=low) for low in (False, True))
-    monkeypatch.setattr(linear, "FEW", 10**9)  # whatever the number of rows
+    monkeypatch.setattr(linear, "FEW", 10**9)  # for any number of rows
     theirs = gradients_in(model, sentences, low=True)
     least = 0.01 * max(float(part.norm()) for part in exact)
     for mine, other, wanted in zip(ours, theirs, exact, strict=True):
@@ -320,7 +320,7 @@ def test_copying_is_learned(preset: str) -> None:
 
 
 FIRST, *OTHERS = one_of_each_architecture()
-PAIRS = list(pairwise([FIRST, *OTHERS, FIRST]))  # a ring, in which each has two others beside it
+PAIRS = list(pairwise([FIRST, *OTHERS, FIRST]))  # a ring, in which each has two neighbours
 
 
 @pytest.mark.parametrize(("first", "second"), PAIRS)

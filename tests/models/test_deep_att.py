@@ -1,4 +1,4 @@
-"""Deep-Att and Deep-ED against NumPy written from Zhou et al. 2016, and against what the paper says of them."""
+"""Deep-Att and Deep-ED against NumPy written from Zhou et al. 2016, and against statements of the paper."""
 
 import math
 from dataclasses import replace
@@ -73,7 +73,7 @@ def column(
 
 
 def paper_hidden(model: Seq2Seq, config: Config, src: list[int], tgt: list[int]) -> np.ndarray:
-    """What the softmax sees (T, H)."""
+    """The input of the output layer (T, H)."""
     p = {name: value.double().numpy() for name, value in model.state_dict().items()}
     tops = [column(p, a, config, p["embedding.src.weight"][src]) for a in range(config.columns)]
     if config.interface == "constant":  # e of eq. 7
@@ -229,7 +229,7 @@ def test_the_recurrent_part_starts_at_zero_and_the_rest_at_normal_0_07() -> None
 
 
 def first_layer_gradient(ff: str) -> float:
-    """How large the gradient of f (its bias's) is in layer 1 of a column beside layer 9, as the preset starts."""
+    """The ratio of the gradients of f (its bias) in layers 1 and 9 of a column, with the preset's initialisation."""
     experiment = build_experiment(load_preset("deep-att-1col"), "deep-att-1col")
     small = replace(experiment.model, fast_forward=ff, decoder_layers=1)
     with torch.device("meta"):

@@ -71,7 +71,7 @@ def step(
 
 
 def paper_hidden(model: Seq2Seq, config: Config, src: list[int], tgt: list[int]) -> np.ndarray:
-    """What the softmax sees (T, H)."""
+    """The input of the output layer (T, H)."""
     p = {name: value.double().numpy() for name, value in model.state_dict().items()}
     xs, fs = list(p["embedding.src.weight"][src]), [None] * len(src)
     for k in range(config.encoder_layers):  # eq. 9: forward, backward, forward, ...

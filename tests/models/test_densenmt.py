@@ -91,7 +91,7 @@ TABLE_1 = [f"{kind}{size}" for kind in ("convs2s-4l", "convs2s-8l", "densenmt-4l
 def test_one_number_of_words_gives_the_printed_sizes_of_all_systems(
     preset: str, words: int, printed: dict[int, int], within: float
 ) -> None:
-    """Table 1, "Model size (M)", plus or minus one: what is printed is itself rounded."""
+    """Table 1, "Model size (M)", plus or minus one, because the printed sizes are rounded."""
     config = config_of(preset)
     assert parameters(config, words, words) / 1e6 == pytest.approx(printed[config.embedding], abs=within)
 
@@ -168,7 +168,7 @@ class Paper:
         return result
 
     def hidden(self, src: list[int], tgt: list[int]) -> Array:
-        """What the output layer sees after each of the previous words."""
+        """The input of the output layer after each of the previous words."""
         config, half = self.config, np.sqrt(0.5)
         g = self.input("src", "encoder", src)
         h = self.linear("encoder.first", g)
@@ -235,13 +235,13 @@ def test_the_model_is_the_papers_equations(case: str) -> None:
     (src, mask), tgt = sources(), targets()
     hidden = model(src, mask, tgt)
     for i, length in enumerate(LENGTHS):
-        previous = [EOS, *tgt[i, :-1].tolist()]  # the decoder's input starts with the end mark
+        previous = [EOS, *tgt[i, :-1].tolist()]  # the decoder's input begins with EOS
         expected = Paper(model, config).hidden(src[i, :length].tolist(), previous)
         np.testing.assert_allclose(hidden[i].detach(), expected, rtol=1e-4, atol=1e-4 * np.abs(expected).max())
 
 
 def test_dense_attention_of_one_part_is_dense_attention_of_the_first_kind() -> None:
-    one = replace(DENSE, stages=(Stage(3, 1, 3),), summary=3)  # the summary leaves one part
+    one = replace(DENSE, stages=(Stage(3, 1, 3),), summary=3)  # with the summary there is one part
     two = replace(one, dense_attention=2)
     (src, mask), tgt = sources(), targets()
     assert torch.equal(model_of(one)(src, mask, tgt), model_of(two)(src, mask, tgt))

@@ -88,7 +88,7 @@ def position(index: int) -> np.ndarray:
 
 
 def paper_hidden(model: Seq2Seq, config: Config, src: list[int], tgt: list[int]) -> np.ndarray:
-    """What the softmax sees (T, H)."""
+    """The input of the output layer (T, H)."""
     p = values(model)
     embedded = {side: p[f"embedding.{side}.words.weight"] + p[f"embedding.{side}.bias"] for side in ("src", "tgt")}
     xs = [embedded["src"][word] + config.positions * position(j) for j, word in enumerate(src)]

@@ -30,7 +30,7 @@ def small_weights_are_converted(monkeypatch: pytest.MonkeyPatch) -> None:
 def first_step(scorer: Scorer) -> list[Tensor]:
     """All that two hypotheses of every sentence get: log-probabilities first, then states and attention weights.
 
-    The same of another step after it, which sees what the first one has left.
+    The same for another step after it, which reads the state of the first.
     """
     memory, state = scorer.begin(*sources())
     first = scorer.step(memory, repeat(state, 2), torch.full((2 * len(LENGTHS),), BOS))

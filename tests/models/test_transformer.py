@@ -72,7 +72,7 @@ def words(p: dict[str, np.ndarray], ids: list[int]) -> np.ndarray:
 
 
 def paper(model: Seq2Seq, config: Config, src: list[int], tgt: list[int]) -> tuple[np.ndarray, np.ndarray]:
-    """What the softmax sees (T, D), and where the last layer looked (T, S)."""
+    """The input of the output layer (T, D), and the attention weights of the last layer (T, S)."""
     p = {name: value.detach().double().numpy() for name, value in model.state_dict().items()}
     pre = config.norm == "pre"
 

@@ -1,4 +1,4 @@
-"""Some laws hold for plain operations and for the kernels in C beside them."""
+"""Some laws hold for plain operations and for the kernels in C."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""The plain form of every fast operation, written from its equations: what the fast one must equal."""
+"""The plain version of every fast operation, written from its equations, which the fast one must equal."""
 
 import torch
 from torch import Tensor
@@ -25,7 +25,7 @@ def gru_state(x: Tensor, s: Tensor, h: Tensor, z: Tensor) -> Tensor:
 
 
 def gates(pre: Tensor, gain: Tensor | None, bias: Tensor) -> tuple[Tensor, ...]:
-    """sigma(LN(.)) for every gate by itself: pre (N, G H), gain and bias (G, H) -> G times (N, H)."""
+    """sigma(LN(.)) for every gate separately: pre (N, G H), gain and bias (G, H) -> G times (N, H)."""
     pre = pre.unflatten(-1, bias.shape)
     if gain is not None:
         pre = functional.layer_norm(pre, pre.shape[-1:], eps=1e-6) * gain

@@ -37,7 +37,7 @@ class Cell(NamedTuple):
     learned: int = 99  # so many of them have a gradient: the factors of dropout have none
 
     def step(self, x: Tensor | None, s: Tensor, *others: Tensor | None) -> Results:
-        """The kernel, or the plain function beside it."""
+        """The kernel, or the plain function."""
         like = (s,) if x is None else (x, s)
         found: Results = kernel(self.name, PLAIN[self.name], *like)(x, s, *others)
         return found
@@ -101,7 +101,7 @@ def results(function: Callable[..., Tensor | tuple[Tensor, ...]], given: list[Te
 
 
 def leaves_of(cell: Cell, given: list[Tensor | None]) -> list[Tensor]:
-    """Those that have a gradient, which is asked for from now on."""
+    """The floating-point tensors, which require gradients from now on."""
     return [x.requires_grad_() for x in given[: cell.learned] if x is not None]
 
 
@@ -140,7 +140,7 @@ def test_in_float64_a_step_is_the_equation_to_the_last_digits(cell: Cell) -> Non
 def test_arguments_may_have_any_memory_layout(cell: Cell, apart: int) -> None:
     given = [None if x is None else x.float() for x in arguments(cell, 4, 6)]
     others = []
-    for x in given:  # each beside other numbers, with a gap between neighbours or without
+    for x in given:  # each a slice of a larger tensor, strided or not
         wide = None if x is None else torch.full((*x.shape[:-1], apart * x.shape[-1] + 3), torch.nan)
         others.append(None if x is None or wide is None else wide[..., 3::apart].copy_(x))
     leaves = leaves_of(cell, others), leaves_of(cell, given)

@@ -10,7 +10,7 @@ from tests.laws import representable
 
 INPUTS, OUTPUTS = 24, 40
 SIZES = [(INPUTS, OUTPUTS), (64, 96)]  # those of the second a processor multiplies by tiles, if it has any
-ROWS = [1, 128, 129, 300, 512, 513, 769, 1300]  # few, one block, two, and beside the edges
+ROWS = [1, 128, 129, 300, 512, 513, 769, 1300]  # few, one block, two, and next to the limits
 
 
 def tensors(rows: int, inputs: int = INPUTS, outputs: int = OUTPUTS) -> tuple[Tensor, Tensor, Tensor]:

@@ -1,4 +1,4 @@
-"""The hypotheses of all sentences, for tests that want them at once and in the order of the sentences."""
+"""The hypotheses of all sentences as a list in the order of the sentences."""
 
 from typing import Any
 

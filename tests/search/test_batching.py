@@ -24,7 +24,7 @@ class Echo:
     def begin(self, src: Tensor, src_mask: Tensor) -> tuple[Tree, Tree]:
         self.shapes.append((src.size(0), src.size(1)))
         if len(src) > self.most:
-            torch.empty(1 << 55)  # raises what the processor's allocator raises
+            torch.empty(1 << 55)  # raises the error of the CPU allocator
         return src, torch.zeros(len(src), dtype=torch.long)
 
     def step(self, memory: Tree, state: Tree, y: Tensor) -> tuple[Tensor, Tree, Tensor | None]:

@@ -17,7 +17,7 @@ from nmtkit.search import beam
 from nmtkit.search.beam import Hypothesis, Search, beam_search
 from nmtkit.symbols import BOS, EOS, PAD, UNK
 
-WORDS = (UNK, 4, 5)  # what a Table may say beside EOS
+WORDS = (UNK, 4, 5)  # words that a Table may produce besides EOS
 Penalty: TypeAlias = Literal["none", "avg", "gnmt"]
 PENALTIES = get_args(Penalty)
 Stop: TypeAlias = Literal["all", "bound", "first"]
@@ -25,7 +25,7 @@ CONFIG = Search(beam_size=3, length_penalty="none", alpha=0.6, max_len_a=0.5, ma
 
 
 class Table:
-    """The next word's probabilities are a random draw for each source and everything said so far."""
+    """Random probabilities of the next word for each source and target prefix."""
 
     def __init__(self, seed: int, size: int = 6) -> None:
         self.seed, self.size, self.batches = seed, size, list[int]()
@@ -149,7 +149,7 @@ def test_a_narrow_beam_finds_what_the_textbook_loop_finds(seed: int, config: Sea
     config = dataclasses.replace(config, stop="all")
     expected = textbook(Table(seed), src, config)
     assert same(search(Table(seed), config, src, n_best=config.beam_size)[0], expected)
-    assert same(search(Table(seed), config, src)[0], expected[:1])  # stopped early, and right all the same
+    assert same(search(Table(seed), config, src)[0], expected[:1])  # stopped early, with the same result
 
 
 @given(seed=st.integers(0, 10**6), config=configs, src=sources)
@@ -311,7 +311,7 @@ def test_a_rule_that_stops_earlier_finds_nothing_better_than_the_full_search(
     assert steps == sorted(steps, reverse=True)
     assert best[0].score >= best[1].score >= best[2].score
     assert all(any(same([h], [one]) for one in textbook(Table(seed), src, config)) for h in best)
-    if config.length_penalty == "none":  # log P only falls, so every rule knows what the whole search would find
+    if config.length_penalty == "none":  # log P only falls, so every rule finds the result of the full search
         assert same(best[:1], best[1:2])
         assert same(best[:1], best[2:])
 
@@ -365,7 +365,7 @@ def test_a_beam_larger_than_the_vocabulary_finds_what_there_is() -> None:
 
 
 def test_a_finished_hypothesis_keeps_its_slot() -> None:
-    # With two slots, one closes at once; the other goes on alone, so [3] is never continued.
+    # With two slots, one is finished immediately; only the other is continued, so [3] never is.
     config = Search(beam_size=2, length_penalty="avg", max_len_a=0, max_len_b=2)
     [found] = search(Constant(0, 0, 0.45, 0.05, 0.5), config, [9], n_best=2)
     assert [h.ids for h in found] == [[4, 4], []]

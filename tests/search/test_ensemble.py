@@ -118,7 +118,7 @@ def test_attention_is_the_mean_over_members_with_the_first_source() -> None:
     _, look = first_step(of_one_source(Table(2), Blind(1), Table(3)), *batch([4, 5]))
     assert alone is not None
     assert look is not None
-    assert torch.equal(look, alone)  # every table looks alike
+    assert torch.equal(look, alone)  # all tables have the same attention
     _, look = first_step(of_one_source(Blind(1), Blind(2)), *batch([4, 5]))
     assert look is None
     src, mask = (tensor[:, None].repeat(1, 2, 1) for tensor in batch([4, 5], [6, 7]))

@@ -1,4 +1,4 @@
-"""Limits, keys and errors: whatever comes, the answer is a status and a sentence."""
+"""Limits, keys and errors: every request is answered with a status and a sentence."""
 
 import json
 import logging
@@ -172,7 +172,7 @@ def test_sentences_of_a_disconnected_client_are_dropped(start: Start) -> None:
     client = start()
 
     async def gone() -> list[dict[str, Any]]:
-        """A request to the application itself, whose client disconnects at once."""
+        """A request to the application, whose client disconnects immediately."""
         messages = [
             {"type": "http.request", "body": json.dumps({"lines": ["a b c"] * 5_000}).encode()},
             {"type": "http.disconnect"},

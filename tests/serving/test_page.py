@@ -1,4 +1,4 @@
-"""The files of the page: well-formed, complete, and without what the Content-Security-Policy refuses."""
+"""The files of the page: well-formed, complete, and allowed by the Content-Security-Policy."""
 
 import re
 from collections import Counter
@@ -28,7 +28,7 @@ class Element(NamedTuple):
 
 
 class Reader(HTMLParser):
-    """The elements of a page, and what is wrong with how they are nested."""
+    """The elements of a page, and errors in their nesting."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -62,7 +62,7 @@ class Running:
         raise AssertionError("it did not come to that")
 
     def ended(self) -> tuple[int, str]:
-        """The status, and what was said on stderr since the address."""
+        """The status, and the messages on stderr after the address."""
         _, err = self.process.communicate(timeout=300)
         return self.process.returncode, err
 

@@ -1,4 +1,4 @@
-"""Masks stand for the placeholders that both sides of a pair have, and nothing of the text is lost by them."""
+"""Masks replace the placeholders that both sides of a pair have, and no text is lost."""
 
 import re
 from collections import Counter

@@ -1,4 +1,4 @@
-"""SentencePiece: words split into pieces come together again, whatever the text; without the package, one line."""
+"""SentencePiece: pieces join to the original words for any text; without the package, the error is one line."""
 
 import sys
 from collections import Counter

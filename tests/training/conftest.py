@@ -62,7 +62,7 @@ SMALL = {
 
 
 def small_run(planned: Experiment, corpus: Corpus, folder: Path = Path("nowhere"), model: Seq2Seq | None = None) -> Run:
-    """A run that stands at its beginning, with plain gradient descent at a rate of 1; nothing is written yet."""
+    """A run before its first update, with plain gradient descent at a learning rate of 1; nothing is written yet."""
     model = model or planned.build(14, 14)
     optimizer = torch.optim.SGD([{"params": list(model.parameters()), "lr": 1.0, "base_lr": 1.0}])
     return Run(model, optimizer, planned.training, corpus, ModelFolder(folder), Progress(), torch.float32)
@@ -80,7 +80,7 @@ def trained(folder: Path, data: Path, **training: object) -> Progress:
 
 
 def metrics(folder: Path) -> list[dict[str, float]]:
-    """The history of a run without what the clock says."""
+    """The history of a run without times."""
     records = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     timing = ("seconds", "tokens_per_second")
     return [{key: value for key, value in record.items() if key not in timing} for record in records]

@@ -153,7 +153,7 @@ def test_an_impossible_average_is_an_error_with_the_reason(
 
 
 def test_on_a_full_disk_the_old_average_is_kept(tmp_path: Path) -> None:
-    """The limit on the size of files stands for the disk: what is written beyond it fails in the same way."""
+    """A limit on file sizes simulates a full disk: writes beyond it fail in the same way."""
     run, output = ModelFolder(tmp_path / "run"), ModelFolder(tmp_path / "mean")
     written(run.path, 1, 1.0)
     (run.path / "notes").write_text("x" * 1000)

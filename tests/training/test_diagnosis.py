@@ -1,4 +1,4 @@
-"""A gradient that explodes or is NaN is named with its batch and the place that it comes from."""
+"""An exploding or NaN gradient is reported with its batch and its origin."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a run shows: plain lines where nobody sees a bar."""
+"""The display of a run: plain lines without a terminal."""
 
 import logging
 import re

@@ -111,7 +111,7 @@ def test_several_processes_make_the_same_run_as_one(alone: Path, data: Path, tmp
 
 
 def test_in_bfloat16_several_processes_make_the_same_run_as_one_to_rounding(data: Path, tmp_path: Path) -> None:
-    """Each share of a gradient is rounded by itself, by 2^-8 of its size at most, before the shares are added up.
+    """Each share of a gradient is rounded separately, by at most 2^-8 of its size, before the shares are summed.
 
     So the way that the weights go turns away by less than 2^-8 of its length. One sentence that is lost in one of
     the twelve updates turns it by more.
@@ -154,7 +154,7 @@ def test_dropout_differs_between_processes_and_between_updates(monkeypatch: pyte
     for rank in range(3):
         monkeypatch.setattr(distributed, "rank", lambda rank=rank: rank)
         for update in range(100):
-            # By what is drawn: of two seeds a processor's generator may take the same bits.
+            # By the random numbers: a CPU's generator may use the same bits of two seeds.
             generator = torch.Generator().manual_seed(dropout_seed(training, update))
             drawn.add(tuple(torch.rand(8, generator=generator).tolist()))
     assert len(drawn) == 300
@@ -265,7 +265,7 @@ def test_with_torchrun_only_the_first_process_logs_and_no_thread_of_the_group_is
     assert done.stderr.count("update 4  epoch 1  dev cross-entropy") == 1
     assert "float32 on cpu, 2 x " in done.stderr
     assert ModelFolder(folder).updates() == [4]
-    for rank in range(2):  # each in a file of its own: two processes write into each other's lines
+    for rank in range(2):  # each in a separate file, because two processes would mix their lines
         left = Path(f"{script}.{rank}").read_text()
         assert left or sys.platform != "linux"  # which has the names of threads in /proc
         assert "gloo" not in left

@@ -1,4 +1,4 @@
-"""The first 200 updates are those of the authors' own trainers, whose equations stand here in NumPy.
+"""The first 200 updates are those of the authors' trainers, whose equations are written here in NumPy.
 
 Nematus: EdinburghNLP/nematus at wmt17.v0.4, ``optimizers.py`` and ``nmt.py``. DTMT: fandongmeng/StackedDTMT at 27c1b34,
 ``bin/trainer.py``, ``utils/optimize.py`` and ``layers/nn.py``. The gradient of a loss comes from a small model, at the
@@ -78,7 +78,7 @@ DTMT = Release(dtmt_loss, dtmt_rate, limit=0.25, epsilon=1e-6, replicas=2)
 
 
 def our_design(release: Release) -> Release:
-    """The release with what differs here: the first two are PyTorch's, and a batch has one mean whatever shares it."""
+    """The release with nmtkit's differences: the first two are PyTorch's, and the mean is that of the global batch."""
     return replace(release, replicas=1, corrected=True, margin=1e-6)
 
 

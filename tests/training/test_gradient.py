@@ -1,4 +1,4 @@
-"""The gradient of a batch: the same however many passes it takes, and never more than memory holds."""
+"""The gradient of a batch: the same with any number of micro-batches, which always fit into memory."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -111,7 +111,7 @@ def test_the_words_to_predict_are_never_dropped(data: Path) -> None:
     torch.manual_seed(3)
     model = small_experiment().build(14, 14).eval()
     with torch.no_grad():
-        model.embedding["src"].weight.zero_()  # so that what is dropped makes no difference
+        model.embedding["src"].weight.zero_()  # so that dropping words makes no difference
         model.embedding["tgt"].weight.zero_()
     batch = collate(corpus, rows)
     losses = [summed_loss(model, batch, 0.1, torch.float32, word_dropout=p)[0].item() for p in (0.0, 0.9)]
@@ -145,7 +145,7 @@ def test_clipping_scales_all_gradients_together_down_to_the_limit() -> None:
 
 
 class Memory:
-    """Too little for more than so many sentences at once: raises what the processor's allocator raises."""
+    """Memory for this many sentences at most; beyond, the error of the CPU allocator is raised."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, sentences: int):
         self.forward, self.passes = Seq2Seq.forward, list[int]()

@@ -1,4 +1,4 @@
-"""A run that stopped, was killed or had no room goes on as if nothing had been."""
+"""A run that was stopped or killed, or filled the disk, is resumed exactly."""
 
 import json
 import logging
@@ -307,7 +307,7 @@ def test_two_runs_in_one_folder_are_refused_until_the_first_has_ended(data: Path
             trained(tmp_path, data)
         assert [path.name for path in tmp_path.iterdir()] == [".lock"]
         other.kill()
-    trained(tmp_path, data, max_updates=1)  # what a dead process held is free
+    trained(tmp_path, data, max_updates=1)  # the lock of a dead process is free
 
 
 def test_nothing_is_written_before_the_configuration_is_validated(data: Path, tmp_path: Path) -> None:
@@ -317,7 +317,7 @@ def test_nothing_is_written_before_the_configuration_is_validated(data: Path, tm
 
 
 def test_a_full_disk_stops_the_run_and_it_is_resumed_later(data: Path, tmp_path: Path) -> None:
-    """The limit on the size of files stands for the disk: what is written beyond it fails in the same way."""
+    """A limit on file sizes simulates a full disk: writes beyond it fail in the same way."""
     trained(tmp_path / "whole", data, valid_every=4)
     trained(tmp_path / "run", data, valid_every=4, max_updates=4)
     before = {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()}

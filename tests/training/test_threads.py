@@ -1,4 +1,4 @@
-"""Threads: all where nothing else runs, fewer beside a busy process, and a run keeps its number."""
+"""Threads: all on an idle machine, fewer next to a busy process, and a run keeps its number."""
 
 import logging
 from collections.abc import Iterator

@@ -44,7 +44,7 @@ def test_a_batch_that_does_not_fit_into_memory_is_measured_in_halves(
     def scarce(self: Seq2Seq, src: torch.Tensor, *others: torch.Tensor) -> torch.Tensor:
         sizes.append(len(src))
         if len(src) > most:
-            torch.empty(1 << 55)  # raises what the processor's allocator raises
+            torch.empty(1 << 55)  # raises the error of the CPU allocator
         return forward(self, src, *others)
 
     monkeypatch.setattr(Seq2Seq, "forward", scarce)
@@ -76,7 +76,7 @@ def test_every_validation_measures_the_token_errors_of_the_same_training_pairs(d
 def test_a_development_set_without_words_is_refused_before_anything_is_written(
     src: list[str], tgt: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for place in ("text.raw.has_words", "data.encoding.has_words"):  # which version 0.1 did not look for
+    for place in ("text.raw.has_words", "data.encoding.has_words"):  # not checked by version 0.1
         monkeypatch.setattr(f"nmtkit.{place}", lambda *paths: True)
     folder = make_data(tmp_path, dev=(src, tgt))
     with pytest.raises(UserError, match=r"data/dev.src and dev.tgt: no pair .* has words on both sides.* prep a"):

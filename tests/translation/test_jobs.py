@@ -34,7 +34,7 @@ class Repeats:
 
 
 class Crowd:
-    """Instead of ``Workers``: notes that it was asked for, and does everything here."""
+    """Replaces ``Workers``: records its creation, and computes everything in this process."""
 
     asked: ClassVar[list[int]] = []
 
@@ -57,7 +57,7 @@ class Crowd:
 
 @pytest.fixture
 def crowd(monkeypatch: pytest.MonkeyPatch) -> type[Crowd]:
-    """The processes that were asked for, none of which is started."""
+    """The requested numbers of processes, none of which are started."""
     Crowd.asked = []
     monkeypatch.setattr(jobs, "Workers", Crowd)
     return Crowd
@@ -95,7 +95,7 @@ def test_a_short_text_starts_no_process_and_a_long_or_slow_one_does(crowd: type[
 
 
 def test_a_stream_is_assumed_to_be_twice_as_long_as_read_so_far(crowd: type[Crowd]) -> None:
-    start = saved(0.2 / 1000 * (LARGEST_WINDOW - SHARE), 2) * 1.1  # more than what is left of one window saves
+    start = saved(0.2 / 1000 * (LARGEST_WINDOW - SHARE), 2) * 1.1  # more than the rest of one window saves
     texts(0.2, [lines(LARGEST_WINDOW - 1)], 2, start)
     assert crowd.asked == []
     texts(0.2, [lines(LARGEST_WINDOW)], 2, start)
@@ -159,11 +159,11 @@ def test_all_processes_use_the_precision_measured_by_the_first(
 ) -> None:
     monkeypatch.setattr(precision, "_bfloat16_is_faster", lambda: products == "bfloat16")
     models = Models((OLD,), "cpu", None, None, "auto", None).resolved()
-    monkeypatch.setattr(precision, "_bfloat16_is_faster", lambda: products != "bfloat16")  # what the other measures
+    monkeypatch.setattr(precision, "_bfloat16_is_faster", lambda: products != "bfloat16")  # in another process
     translator = loading.load(*models)
     assert isinstance(translator.model, ForSearch)
     assert translator.model.precision == products
-    assert isinstance(translator.given, Seq2Seq)  # in float32: what was measured is no format that was asked for
+    assert isinstance(translator.given, Seq2Seq)  # in float32, because a measured precision was not requested
 
 
 @pytest.mark.parametrize("command", ["translate", "serve --port 0"])

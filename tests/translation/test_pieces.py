@@ -1,4 +1,4 @@
-"""Long lines: where they are cut, what is done for them, and that what comes out is that of the whole line."""
+"""Long lines: where they are cut, the work for them, and results that are those of the whole line."""
 
 import itertools
 import math
@@ -75,7 +75,7 @@ def test_the_best_combinations_are_those_with_the_highest_sums(scores: list[list
 
 @pytest.fixture
 def translator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Translator:
-    """It says the source again, and looks at the word that it says."""
+    """Copies the source, and attends to the copied word."""
     monkeypatch.setattr(loading, "load_model", load_echo)
     return nmtkit.load(write_folder(tmp_path / "run"), device="cpu")
 
@@ -103,7 +103,7 @@ def test_scores_of_a_line_in_pieces_are_of_the_whole_line(translator: Translator
 
 
 def test_the_coverage_penalties_of_the_pieces_add_up(translator: Translator) -> None:
-    """It looks at one word more than it may say, for the end: the last of each piece is never looked at."""
+    """Attends to one word more than it may produce, for EOS: the last word of each piece gets no attention."""
     request = Request(max_input_length=4, coverage_penalty=0.5, length_penalty="avg", max_len_a=0.0, max_len_b=2)
     [[joined]] = translator.answer(["a b c d a b c d"], request)
     unread = 2 * 0.5 * math.log(1e-10)
@@ -168,7 +168,7 @@ def test_members_of_an_ensemble_read_the_same_pieces(tmp_path: Path) -> None:
 
 
 class Counting(Echo):
-    """Counts the rows that it is asked for."""
+    """Counts the rows of its steps."""
 
     rows = 0
 

@@ -1,4 +1,4 @@
-"""What excludes what, from Python and from the command line alike, is said by Request alone."""
+"""Request alone decides which options exclude each other, for Python and the command line."""
 
 from dataclasses import fields
 from typing import Any
@@ -61,7 +61,7 @@ def test_search_settings_are_the_models_unless_requested() -> None:
     assert Request().search(own) == own
     assert Request(beam_size=2, max_len_b=9).search(own) == Search(beam_size=2, alpha=0.3, max_len_b=9)
     settings = {field.name for field in fields(Search)}
-    assert settings <= {field.name for field in fields(Request)}  # every one can be asked for
+    assert settings <= {field.name for field in fields(Request)}  # all can be requested
     for name, value in {"beam_size": 2, "length_penalty": "avg", "alpha": 0.1, "coverage_penalty": 0.2,
                         "max_len_a": 2.0, "max_len_b": 3, "max_tokens": 4, "stop": "first",
                         "unk": False, "narrowing": False}.items():  # fmt: skip

@@ -104,7 +104,7 @@ def test_a_window_does_not_hold_the_attention_of_all_its_lines(
     found = one_by_one.answer(["a b"] * 10, Request(alignment=True))
     assert [best[0].alignment for best in found] == 10 * [[(0, 0), (1, 1)]]
     assert len(held) == 10
-    assert max(held) <= 2  # this batch's, and the one that the next replaces
+    assert max(held) <= 2  # that of this batch, and the one replaced next
 
 
 def test_an_unknown_word_is_translated_by_the_lexicon_or_copied(translator: Translator) -> None:
@@ -125,7 +125,7 @@ def test_unknown_subwords_of_a_word_are_copied_one_by_one(translator: Translator
 
 
 class Says:
-    """Says the same whatever the source is; it cannot look."""
+    """Produces the same for any source, without attention."""
 
     def __init__(self, ids: list[int], words: int) -> None:
         self.ids, self.words = [*ids, EOS], words
@@ -169,7 +169,7 @@ def test_positions_predicted_by_an_annotated_model_lead_to_the_users_spelling(
 
 
 class Squints(Echo):
-    """Says the source again, and looks more at the word after the one that it says than at that."""
+    """Copies the source, and attends more to the word after the copied one."""
 
     def step(self, memory: Tree, state: Tree, y: Tensor) -> tuple[Tensor, Tree, Tensor | None]:
         log_probs, state, look = super().step(memory, state, y)
@@ -208,7 +208,7 @@ def test_an_ensemble_has_the_attention_of_members_with_attention(
     folders = {name: write_folder(tmp_path / name) for name in models}
     papers = Request(replace_unk=True, unk_origin="papers", n_best=2, beam_size=2)
     line = ["a x b"]
-    # A squint is 0.7 off, so that with the one that looks at what it says 0.65 of the attention is right.
+    # A squint has 0.7 beside the right word, so together with a right model 0.65 of the attention is right.
     for members, said in (
         (("blind", "echo"), "a x b"),
         (("squints", "blind"), "a b b"),
@@ -220,7 +220,7 @@ def test_an_ensemble_has_the_attention_of_members_with_attention(
 
 
 class Guesses(Says):
-    """Says the same whatever the source is, and looks at given places of it."""
+    """Produces the same for any source, and attends to given positions."""
 
     def __init__(self, said: str, looks: list[int]) -> None:
         super().__init__([WORDS.index(word) for word in said.split()], len(WORDS))

@@ -16,7 +16,7 @@ from nmtkit.translation.unknown_words import UnknownWords
 
 
 def unknown_words(*entries: str) -> UnknownWords:
-    """Between two sides of SentencePiece, with a lexicon in which these words are their own translations."""
+    """Unknown words with SentencePiece on both sides, and a lexicon that translates these words as themselves."""
     side: Any = SimpleNamespace(
         side=Side("en", segmentation="sentencepiece"), segmenter=True, words=SentencePieces.join,
         word_numbers=SentencePieces.numbers,
