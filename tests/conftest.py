@@ -23,7 +23,7 @@ hypothesis.settings.load_profile("nmtkit")
 
 @contextmanager
 def piped(path: Path) -> Iterator[str]:
-    """A name for the content of a small file as a pipe, which can be read once, as the shell's ``<(cat file)``."""
+    """The path of a pipe with the content of a small file, which can be read once, like the shell's ``<(cat file)``."""
     reading, writing = os.pipe()
     os.write(writing, path.read_bytes())
     os.close(writing)
@@ -47,7 +47,7 @@ def alarm() -> Iterator[None]:
 
 @pytest.fixture
 def nan_in_memory() -> Iterator[None]:
-    """Memory that nothing has been written to is full of NaN, so that nothing comes of reading it but NaN."""
+    """Uninitialised memory is filled with NaN, so that reading it is noticed."""
     import torch
 
     torch.use_deterministic_algorithms(True)
@@ -70,7 +70,7 @@ def untried() -> Iterator[None]:
 
 @pytest.fixture
 def shared_rows(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], None]]:
-    """Called with a number of threads: these share the rows of a kernel, however few there are."""
+    """Called with a number of threads, which share the rows of a kernel, even if there are few."""
     import torch
 
     from nmtkit.kernels import library

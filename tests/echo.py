@@ -1,4 +1,4 @@
-"""A model that says its source again, in a folder that is otherwise real: tests of translating need no training.
+"""A model that copies its source, in an otherwise real folder, so that tests of translation need no training.
 
 ``python -m tests.echo translate ...`` is the command line with such models.
 """
@@ -43,7 +43,7 @@ class Echo:
         return []
 
     def for_search(self, precision: Products) -> "Echo":
-        """Itself: it multiplies nothing."""
+        """The model itself, which has no products."""
         return self
 
     def begin(self, src: Tensor, src_mask: Tensor) -> tuple[Tree, Tree]:
@@ -60,7 +60,7 @@ class Echo:
 
 
 def write_folder(folder: Path) -> Path:
-    """A model folder; its model cannot look if the folder is called blind."""
+    """A model folder; its model has no attention if the folder is called blind."""
     folder.mkdir()
     side = Side("en", normalize=False, tokenizer="none", segmentation="bpe")
     (folder / "prep.yaml").write_text(dump_yaml(to_dict(Prep(side, side))))
@@ -72,7 +72,7 @@ def write_folder(folder: Path) -> Path:
 
 
 def write_model(folder: Path, preset: str, seed: int = 0) -> Path:
-    """A whole model folder: the preset's smallest sizes with random weights, one checkpoint."""
+    """A complete model folder: the preset with the smallest sizes and random weights, one checkpoint."""
     write_folder(folder)
     experiment = build_experiment(load_preset(preset), preset)
     values = {field.name: getattr(experiment.model, field.name) for field in fields(experiment.model)}
@@ -88,7 +88,7 @@ def write_model(folder: Path, preset: str, seed: int = 0) -> Path:
 
 
 def load_echo(folder: Path, device: torch.device) -> tuple[Echo, SimpleNamespace]:
-    """Instead of ``experiment.model.load_model``."""
+    """Replaces ``experiment.model.load_model``."""
     return Echo(folder.name != "blind"), SimpleNamespace(search=Search(beam_size=3, length_penalty="none"))
 
 
@@ -98,7 +98,7 @@ def with_lexicon(translator: Translator, words: dict[str, str]) -> Translator:
 
 
 def forced(translator: Translator, lines: list[str], references: list[str]) -> list[Translation]:
-    """The references as if they had been found."""
+    """The references as translations."""
     return [reference for [reference] in translator.answer(lines, Request(references=True), references)]
 
 

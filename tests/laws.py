@@ -1,4 +1,4 @@
-"""What tests of several parts state their laws with: random tensors and models, gradients, and what counts as equal."""
+"""Shared by tests of several parts: random tensors and models, gradients, and comparisons."""
 
 from collections.abc import Sequence
 from typing import Any, TypeVar
@@ -11,7 +11,7 @@ Module = TypeVar("Module", bound=nn.Module)
 
 
 def drawn(*shape: int) -> Tensor:
-    """Normal numbers in float32, the same ones in every call with as many dimensions."""
+    """Normal numbers in float32, the same in every call with equally many dimensions."""
     return torch.randn(*shape, generator=torch.Generator().manual_seed(len(shape)))
 
 
@@ -28,13 +28,13 @@ def representable(*shapes: tuple[int, ...], seed: int = 0, scale: float = 1.0) -
 
 
 def leaves(*shapes: tuple[int, ...], dtype: torch.dtype = torch.float32, scale: float = 1.0) -> list[Tensor]:
-    """Normal numbers that need a gradient; no two tensors begin alike."""
+    """Normal numbers that require gradients, different in every tensor."""
     random = torch.Generator().manual_seed(1)
     return [torch.randn(shape, generator=random).mul(scale).to(dtype).requires_grad_() for shape in shapes]
 
 
 def randomised(module: Module, std: float = 0.4) -> Module:
-    """The module with random values in every parameter, those that start at zero or one too."""
+    """The module with random values in all parameters, even those initialised to zero or one."""
     torch.manual_seed(0)
     for parameter in module.parameters():
         parameter.data.normal_(std=std)
@@ -63,7 +63,7 @@ def gradients(
 
 
 def tensors_of(tree: Any) -> list[Tensor]:
-    """All tensors of a tree, in order; what is None has none."""
+    """All tensors of a tree, in order; None has none."""
     return [leaf for leaf in torch.utils._pytree.tree_leaves(tree) if isinstance(leaf, Tensor)]
 
 

@@ -1,4 +1,4 @@
-"""Whatever stands in a file that nmtkit reads, the answer is a result or a UserError: no traceback, no changed file.
+"""With any content of a file that nmtkit reads, the outcome is a result or a UserError: no traceback, no changed file.
 
 Each test takes a good file and damages it: cut short, bytes changed, inserted, repeated or taken out, another file
 altogether. ``FUZZ=5000 pytest tests/test_hostile_input.py`` tries that many inputs of each, new ones every time.
@@ -103,7 +103,7 @@ def survives(path: Path, content: bytes, read: Callable[[], object]) -> None:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data folder with ids, and whatever else belongs to a model folder, in run/."""
+    """A data folder with ids, and the other files of a model folder in run/."""
     data = make_data(tmp_path_factory.mktemp("hostile"))
     prepare_folder(ModelFolder(data / "run"), small_experiment(), data, None)
     return data

@@ -1,4 +1,4 @@
-"""Random Unicode through the commands that work line by line: as many lines come out as went in, in their order.
+"""Random Unicode through the commands that work line by line: one line out for each line in, in order.
 
 ``LINES=100000 pytest -m slow tests/test_hostile_lines.py -s`` tries that many, and shows how long each command took.
 """

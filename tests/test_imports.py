@@ -1,4 +1,4 @@
-"""Who may import whom: imports point down only, in a room as well, and rooms of one rank do not import each other."""
+"""Imports point down only, also inside rooms, and rooms of one rank do not import each other."""
 
 import ast
 import subprocess
@@ -37,7 +37,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 
 
 def part_of(path: Path) -> str:
-    """Which part a file belongs to: ``cli`` for nmtkit/cli/main.py, ``config`` for nmtkit/config.py."""
+    """The part that a file belongs to: ``cli`` for nmtkit/cli/main.py, ``config`` for nmtkit/config.py."""
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
@@ -65,7 +65,7 @@ def imported_at_module_level(tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 
 def wrong_imports(part: str, source: str) -> list[str]:
-    """What a module of ``part`` imports but may not."""
+    """The forbidden imports of a module of ``part``."""
     tree = ast.parse(source)
     wrong = []
     for line, name in imported(tree):

@@ -1,4 +1,4 @@
-"""Messages of the library name arguments and settings; the command line alone speaks of its options."""
+"""Messages of the library name arguments and settings; only the command line names options."""
 
 import ast
 import re

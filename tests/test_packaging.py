@@ -1,4 +1,4 @@
-"""What is installed has every file that the package has: pyproject.toml names those that are no Python."""
+"""The installation has all files of the package: pyproject.toml lists those that are not Python."""
 
 import ast
 import re

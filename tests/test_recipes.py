@@ -1,4 +1,4 @@
-"""Recipes name what exists, and run end to end: downloads from a server on this machine, a slice of text, 3 updates."""
+"""Recipes name existing presets, and run end to end: downloads from a local server, a slice of text, 3 updates."""
 
 import functools
 import gzip

@@ -1,4 +1,4 @@
-"""Kill a training at random moments, start it again with the same command, and compare it with one left in peace.
+"""Kill a training at random moments, start it again with the same command, and compare it with an undisturbed one.
 
     python -m tests.torture                             # 50 kill -9
     python -m tests.torture --kills 1000 --processes 2  # as torchrun starts them, all killed at once
@@ -45,7 +45,7 @@ def main() -> None:
 
 
 def torture(folder: Path, kills: int, updates: int, processes: int, choose: random.Random) -> str:
-    """What happened; AssertionError if a run did not end as the undisturbed one."""
+    """A description of the runs; AssertionError if one did not end like the undisturbed one."""
     data = make_data(folder)
     planned = small_experiment(max_updates=updates, valid_every=20, save_every=0.003, keep_last=2)
     (folder / "small.yaml").write_text(dump_yaml(to_dict(planned)))
@@ -123,7 +123,7 @@ def newest(folder: Path) -> int:
 
 
 def summary(folder: Path) -> dict[str, Any]:
-    """Everything that a run leaves, but for times."""
+    """All files of a run, without times."""
     found: dict[str, Any] = {"best": (folder / "best").read_text()}
     records = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     found["metrics"] = [

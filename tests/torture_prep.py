@@ -22,7 +22,7 @@ def main() -> None:
 
 
 def torture_prep(folder: Path, options: list[str], kills: int, choose: random.Random) -> str:
-    """What happened; AssertionError if a run did not end as the undisturbed one."""
+    """A description of the runs; AssertionError if one did not end like the undisturbed one."""
     command = [sys.executable, "-m", "nmtkit", "prep", *options, "-o"]
     began = time.monotonic()
     subprocess.run([*command, str(folder / "peace")], check=True, capture_output=True)

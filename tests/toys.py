@@ -46,7 +46,7 @@ def toy(experiment: Experiment, shrink: int = 64) -> Experiment:
 
 
 def simplest(experiment: Experiment) -> Experiment:
-    """Wide enough to learn, and with one layer where there is a number of layers."""
+    """Wide enough to learn, and with one layer where the number of layers is a setting."""
     small = toy(experiment, shrink=16)
     layers = {field.name: 1 for field in fields(small.model) if field.name.endswith("layers")}
     return replace(small, model=replace(small.model, **layers))

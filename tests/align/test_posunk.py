@@ -220,7 +220,7 @@ def test_unknown_words_are_greedily_matched_to_different_source_words(rows: list
 
 
 def placed(target: str, source: str, looks: list[list[float]], whole: str = "") -> dict[int, tuple[int, int]]:
-    """Where names belong in a target; all words of the source are split but those that are ``whole``."""
+    """The target ranges of names; all words of the source are split except those in ``whole``."""
     words, lexicon = source.split(), sure({"of": "von", "the": "die", "Rome": "Rom"})
     split = [word not in whole.split() for word in words]
     return respelled(target.split(), np.array(looks, np.float32), words, words, split, lexicon)

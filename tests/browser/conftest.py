@@ -51,7 +51,7 @@ class Server:
         self.process.communicate()
 
     def ask(self, **values: Any) -> dict[str, Any]:
-        """What the API answers."""
+        """The response of the API."""
         asked = urllib.request.Request(
             f"{self.address}/v1/translate", json.dumps(values).encode(), {"Content-Type": "application/json"}
         )

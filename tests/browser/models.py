@@ -1,4 +1,4 @@
-"""Models whose translations, attention and mistakes are known, in folders that are otherwise real.
+"""Models with known translations, attention and errors, in otherwise real folders.
 
 ``python -m tests.browser.models serve ...`` is the command line with them. What a model does is in its folder's name.
 """
@@ -67,7 +67,7 @@ def write_models(folder: Path, names: Sequence[str]) -> list[Path]:
 
 
 def load(folder: Path, device: torch.device) -> tuple[Echo, SimpleNamespace]:
-    """Instead of ``experiment.load_model``: ``other`` says d for c, and ``blind`` has no attention."""
+    """Replaces ``experiment.load_model``: ``other`` translates c as d, and ``blind`` has no attention."""
     model = Soft(folder.name != "blind", {"c": "d"} if folder.name == "other" else {})
     return model, SimpleNamespace(search=Search(beam_size=3, length_penalty="none"))
 

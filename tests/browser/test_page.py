@@ -1,4 +1,4 @@
-"""The page in a real browser, in front of a real server. ``make browser`` installs what that takes, and runs this."""
+"""The page in a real browser, with a real server. ``make browser`` installs the requirements and runs this."""
 
 import re
 from collections.abc import Callable
@@ -64,7 +64,7 @@ def word(page: "Page", side: str, text: str) -> "Locator":
 
 
 def point_at(page: "Page", side: str, text: str) -> None:
-    """Move the mouse to a word; those of the source lie behind its text box."""
+    """Move the mouse to a word; those of the source are behind its text box."""
     box = word(page, side, text).bounding_box()
     assert box is not None
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
@@ -375,7 +375,7 @@ def test_a_screen_reader_is_told_the_translation(page: "Page") -> None:
 
 
 def refuse(page: "Page", status: int, body: str, **headers: str) -> list[str]:
-    """Answer requests for translations so, until ``unroute``; returns what was asked."""
+    """Answer requests for translations with this response until ``unroute``; returns the requests."""
     asked = list[str]()
 
     def answer(route: "Route") -> None:

@@ -37,7 +37,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def eflomal(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """What the aligner was given. This one links word by word, and in reverse the first target word only."""
+    """The input of the aligner, which links word by word, and in reverse only the first target word."""
     seen: list[list[str]] = []
 
     def align(src: Path, tgt: Path, forward: Path, reverse: Path) -> None:

@@ -1,4 +1,4 @@
-"""What every command has in common: how much it says, its options in groups, and one name for one thing."""
+"""Common to all commands: the amount of log messages, options in groups, and consistent names."""
 
 import inspect
 import logging
@@ -35,7 +35,7 @@ def speak(name: str = "x") -> None:
 
 @pytest.fixture
 def speaker(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The command line with the commands ``speak``, and ``fail``, which ends with a user's mistake."""
+    """The command line with the commands ``speak``, and ``fail``, which raises a UserError."""
 
     def fail() -> None:
         logging.getLogger("nmtkit").info("note")

@@ -13,7 +13,7 @@ Run = Callable[..., Any]  # the command line of tests/conftest.py
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A working folder in which one system was trained, and in which somebody else's settings lie."""
+    """A working folder in which one system was trained, with another user's settings."""
     monkeypatch.chdir(tmp_path)
     for name, content in {"mine": dump_yaml(load_preset("rnnsearch")), "other": "- 1\n", "third": "paper: x\n"}.items():
         (tmp_path / name).mkdir()

@@ -21,7 +21,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def filtered(folder: Path, nmtkit: Run) -> Run:
-    """``filtered("a <unk>", "b c", "1-1")``: what posunk makes of translations, sources and alignment, if any."""
+    """``filtered("a <unk>", "b c", "1-1")``: the output of posunk for translations, sources and alignment, if any."""
 
     def run(translations: str, source: str, alignment: str | None = None, *arguments: object) -> Any:
         for name, text in (("translations", translations), ("source", source), ("links", alignment)):

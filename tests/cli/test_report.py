@@ -22,7 +22,7 @@ REFERENCES = ["a b c", "d e f g h", "a c", "", "lower " * 12]
 
 
 def write_run(folder: Path, preset: str, train_errors: bool) -> None:
-    """A model that says its source again, with a history."""
+    """A model that copies its source, with a history."""
     write_folder(folder)
     ModelFolder(folder).write_config(load_preset(preset))
     run = ModelFolder(folder)
@@ -36,7 +36,7 @@ def write_run(folder: Path, preset: str, train_errors: bool) -> None:
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A working folder with a test set and two models, one of which cannot look."""
+    """A working folder with a test set and two models, one of them without attention."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(loading, "load_model", load_echo)
     write_run(tmp_path / "run", "rnnsearch", train_errors=True)
@@ -48,7 +48,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 class Page(html.parser.HTMLParser):
-    """What a page consists of; complains about elements that are not closed."""
+    """The elements of a page; fails for elements that are not closed."""
 
     def __init__(self, text: str) -> None:
         super().__init__()

@@ -326,7 +326,7 @@ class Translation(NamedTuple):
 
 
 class ShoutingTranslator:
-    """Stands for a model that translates into the same words, of which it knows none longer than six letters."""
+    """Simulates a model that copies words of up to six letters; longer ones are out of vocabulary."""
 
     def __init__(self) -> None:
         self.tgt_pipeline = TextPipeline(Side("en", segmentation="words", lowercase=True))
@@ -350,7 +350,7 @@ class ShoutingTranslator:
 
 @pytest.fixture
 def model(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    """A working folder with a test set and a model; where the model was looked for."""
+    """A working folder with a test set and a model; returns the paths from which the model was loaded."""
     asked = SimpleNamespace()
 
     def load(folder: Path, device: str, precision: str) -> ShoutingTranslator:

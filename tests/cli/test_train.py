@@ -1,4 +1,4 @@
-"""``nmtkit train`` and ``average`` as a user meets them, and the whole way from raw text to a score."""
+"""``nmtkit train`` and ``average`` on the command line, and the complete way from raw text to a score."""
 
 import json
 import random

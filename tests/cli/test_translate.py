@@ -27,7 +27,7 @@ PROJECT = Path(__file__).parents[2]
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A working folder whose run/ holds a model that says its source again."""
+    """A working folder whose run/ has a model that copies its source."""
     monkeypatch.setattr("nmtkit.translation.loading.load_model", load_echo)
     monkeypatch.chdir(tmp_path)
     write_folder(tmp_path / "run")
@@ -36,7 +36,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def filtered(folder: Path, nmtkit: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
-    """``filtered(b"a\\n", "--tokenized")``: what ``nmtkit translate`` makes of that on standard input."""
+    """``filtered(b"a\\n", "--tokenized")``: the output of ``nmtkit translate`` for this standard input."""
 
     def run(text: bytes, *arguments: object) -> Any:
         (folder / "stdin").write_bytes(text)

@@ -1,4 +1,4 @@
-"""Batches: every pair once an epoch, in an order of seed and epoch alone, within the budget, padded right."""
+"""Batches: every pair once per epoch, in an order given by seed and epoch, within the budget, padded correctly."""
 
 import tracemalloc
 
@@ -12,7 +12,7 @@ from nmtkit.symbols import EOS, PAD
 
 
 class Pairs:
-    """A corpus in memory whose sentence i is made of the id 4 + i."""
+    """A corpus in memory whose sentence i repeats the id 4 + i."""
 
     def __init__(self, src_lengths: list[int], tgt_lengths: list[int]):
         self.src_lengths, self.tgt_lengths = np.array(src_lengths), np.array(tgt_lengths)

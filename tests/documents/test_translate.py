@@ -27,7 +27,7 @@ NAMES = ("Tom", "Mary", "Anna", "Bob", "Sue", "Max", "Eve", "Jim", "Kim", "Leo")
 
 @pytest.fixture
 def echo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Translator:
-    """A model that says its source again."""
+    """A model that copies its source."""
     monkeypatch.setattr(loading, "load_model", load_echo)
     return loading.load([write_folder(tmp_path / "echo")], "cpu")
 

@@ -1,4 +1,4 @@
-"""Models of other toolkits whose files are pipes or devices, which could be read for ever."""
+"""Models of other toolkits whose files are pipes or devices, reading which might never end."""
 
 import os
 from collections import Counter

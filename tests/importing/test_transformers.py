@@ -23,7 +23,7 @@ OURS = [3, *range(4, 2 + len(WORDS)), 0]  # nmtkit's ids of <unk>, the words and
 @pytest.mark.parametrize("pickled", [False, True], ids=["safetensors", "bin"])
 @pytest.mark.parametrize("tied", ["all", "target", "none"])
 def test_log_probabilities_are_those_of_the_equations(tied: str, pickled: bool, tmp_path: Path) -> None:
-    """For all words of the vocabulary, <pad> among them, which search leaves out only afterwards."""
+    """For all words of the vocabulary, including <pad>, which only search excludes."""
     write(tmp_path, tied, pickled=pickled)
     found = read(tmp_path)
     assert found.toolkit == "Marian of transformers"

@@ -28,7 +28,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def compiler(untried: None, cache: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """Cells on the CPU are compiled as those on a GPU are; gives what PyTorch counts meanwhile."""
+    """Cells on the CPU are compiled like those on a GPU; yields PyTorch's counters."""
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(cache))
     monkeypatch.setenv("TORCHINDUCTOR_COMPILE_THREADS", "1")  # no processes that are left waiting for more
     monkeypatch.setattr(door, "COMPILED", "cpu")

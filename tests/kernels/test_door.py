@@ -16,7 +16,7 @@ needs_kernels = pytest.mark.skipif(not library.compiled(), reason="nmtkit was in
 
 
 def like(name: str) -> torch.Tensor:
-    """A tensor that this kernel takes. Skips kernels that this processor does not have."""
+    """A tensor that this kernel supports. Skips kernels that this processor lacks."""
     if not all(map(library.has, KERNELS[name].c)):
         pytest.skip("not for this processor")
     return torch.empty(1, dtype=KERNELS[name].dtypes[0])

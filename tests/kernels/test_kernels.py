@@ -42,7 +42,7 @@ needs_kernels = pytest.mark.skipif(library._library() is None, reason="nmtkit wa
 
 @pytest.fixture
 def both(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Tensor]], tuple[Tensor, Tensor]]:
-    """What a function gives with the kernels and without."""
+    """The results of a function with and without kernels."""
 
     def run(function: Callable[[], Tensor]) -> tuple[Tensor, Tensor]:
         used: list[str] = []

@@ -38,7 +38,7 @@ def test_a_product_equals_the_plain_version(rows: int, depth: int, width: int, r
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 @pytest.mark.parametrize("of_a_sum", range(1, 5))
 def test_the_greatest_sums_do_not_overflow(sign: float, of_a_sum: int) -> None:
-    """Some of the four rows whose products are added up in 16 bits are the column's largest, the others are zeros."""
+    """Some of the four rows whose products are summed in 16 bits are the column's largest, the others are zeros."""
     x, weight = torch.full((7, 1024), 3.0), torch.zeros(1024, 16)
     for row in (0, 1, 4, 5)[:of_a_sum]:
         weight[row::8] = sign

@@ -117,7 +117,7 @@ def test_a_forked_worker_has_what_was_loaded_and_a_spawned_one_has_not(monkeypat
 
 
 def check_interrupted(workers: Workers) -> None:
-    """An interrupt is not answered when the slow items are done."""
+    """An interrupt does not wait for slow items."""
     start = time.monotonic()
     with pytest.raises(KeyboardInterrupt), workers:  # noqa: PT012
         results = workers.map(time.sleep, [0.0, 60.0, 60.0])
@@ -154,7 +154,7 @@ def test_an_interrupt_kills_the_workers_immediately() -> None:
 
 
 class Late(Workers):
-    """Brings an item to a process when a second has passed."""
+    """Sends an item to a process after a second."""
 
     def call(self, function: Callable[[Any], Any], item: Any) -> Any:
         time.sleep(1 if item else 0)

@@ -1,4 +1,4 @@
-"""What is shared by all models: rows of memory, groups of parameters, counting."""
+"""Shared by all models: rows of memory, groups of parameters, counting."""
 
 import pytest
 import torch

@@ -313,7 +313,7 @@ def test_a_crgru_is_a_cgru_with_the_attention_of_the_base() -> None:
 
 
 def matrices(name: str, parameter: Tensor) -> list[Tensor]:
-    """The matrices that lie side by side in a weight: of r, u and p, but of both gates together for a context."""
+    """The concatenated matrices in a weight: of r, u and p, but of both gates together for a context."""
     width = parameter.shape[1] // 3
     if ".context." in name and "readout" not in name:
         return list(parameter.split([2 * width, width], dim=1))
@@ -322,7 +322,7 @@ def matrices(name: str, parameter: Tensor) -> list[Tensor]:
 
 
 def test_a_model_starts_as_nematus_does() -> None:
-    """Square matrices orthogonal, those of the readout excepted; others N(0, 0.01^2); biases 0; gains 1."""
+    """Square matrices orthogonal, except those of the readout; others N(0, 0.01^2); biases 0; gains 1."""
     experiment = build_experiment(load_preset("nematus-alt-cgru"), "nematus-alt-cgru")
     model = replace(experiment, model=replace(experiment.model, embedding=40, hidden=60)).build(200, 200)
     torch.manual_seed(0)

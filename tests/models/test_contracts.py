@@ -1,4 +1,4 @@
-"""What every architecture promises to training and search, for every kind of preset at toy size.
+"""The contract of every architecture with training and search, for every kind of preset at toy size.
 
 New presets are found. Where a law is of a preset's own values, it is tried for every one.
 """
@@ -54,7 +54,7 @@ every_kind = pytest.mark.parametrize("preset", one_of_each())
 
 @pytest.fixture(scope="module", params=one_of_each())
 def model(request: pytest.FixtureRequest) -> Seq2Seq:
-    """A model of each kind, which the tests that share it leave as it is."""
+    """A model of each kind, which the tests that share it do not change."""
     return toy_model(request.param)
 
 
@@ -200,7 +200,7 @@ def test_every_parameter_receives_a_gradient(preset: str) -> None:
 
 
 def gradients_in(model: Seq2Seq, sentences: int, *, low: bool) -> tuple[Tensor, ...]:
-    """The gradient of each parameter, of so many sentences, in bfloat16 or in float32."""
+    """The gradient of each parameter for this many sentences, in bfloat16 or float32."""
     src, mask, tgt = (x.repeat(sentences // len(LENGTHS), 1) for x in (*sources(), targets()))
     with torch.autocast("cpu", dtype=torch.bfloat16, enabled=low):
         hidden = model(src, mask, tgt)
@@ -239,7 +239,7 @@ def test_at_the_width_of_a_small_version_bfloat16_is_as_close_to_float32_as_pyto
 
 
 def with_size(experiment: Experiment, name: str, size: int) -> Experiment | None:
-    """The experiment with another value of one of its model's sizes; None where that is refused by its name."""
+    """The experiment with another value of one of the model's sizes; None if it is refused by name."""
     try:
         return replace(experiment, model=replace(experiment.model, **{name: size}))
     except ValueError as error:

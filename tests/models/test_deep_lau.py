@@ -152,7 +152,7 @@ def test_f_f_adds_a_map_of_its_input_to_every_layer() -> None:
 
 
 def test_f_f_is_a_linear_sum_of_input_and_new_state_read_by_attention_and_softmax() -> None:
-    """Section 4.6, "a parametric ResNet": without states, all that is left of the layers is their linear maps."""
+    """Section 4.6, "a parametric ResNet": without states, layers reduce to their linear maps."""
     experiment = build_experiment(load_preset("deep-gru-ff"), "deep-gru-ff")
     model = model_of(replace(experiment.model, width=H, embedding=2, attention=5, dropout=0.0))
     for layer in [*model.encoder.layers, *model.decoder.layers]:

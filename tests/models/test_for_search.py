@@ -75,7 +75,7 @@ def test_every_architecture_is_searched(preset: str, precision: Products) -> Non
 
 
 class WeightsMultiplied(TorchDispatchMode):
-    """Notes every product with a matrix of float32; a product of a batch of matrices is attention's."""
+    """Records every product with a float32 matrix; products of a batch of matrices are attention."""
 
     def __init__(self) -> None:
         super().__init__()

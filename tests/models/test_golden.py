@@ -26,7 +26,7 @@ WITHIN = {torch.float32: (1e-6, 1e-3), torch.float64: (2e-7, 1e-4)}
 
 @pytest.fixture(params=WITHIN, ids=str)
 def dtype(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[torch.dtype]:
-    """The precision of training, with its kernels; then float64 in plain operations, where an epsilon shows."""
+    """The precision of training with kernels, then float64 in plain operations, which reveals a wrong epsilon."""
     if request.param == torch.float64:
         monkeypatch.setattr(torch.Tensor, "float", torch.Tensor.double)
     torch.set_default_dtype(request.param)
@@ -35,7 +35,7 @@ def dtype(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> It
 
 
 def error(ours: np.ndarray, theirs: np.ndarray) -> float:
-    """The distance of two arrays, relative to theirs; gradients below 1e-12 are zero but for rounding."""
+    """The distance of two arrays, relative to theirs; gradients below 1e-12 are rounding errors."""
     return float(np.linalg.norm(ours - theirs) / max(1e-12, float(np.linalg.norm(theirs))))
 
 

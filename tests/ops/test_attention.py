@@ -1,4 +1,4 @@
-"""Additive attention equals its plain form, for any number of queries per sentence."""
+"""Additive attention equals its plain version, for any number of queries per sentence."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ SIZES = [(3, 5, 7, 4), (1, 4, 3, 3), (2, 1, 3, 5), (1, 1, 1, 1)]  # B, S, A, D
 
 
 def inputs(sentences: int, length: int, width: int, values: int, beams: int = 1) -> tuple[list[Tensor], Tensor]:
-    """Query, keys, values, v in float64 with values that bfloat16 has, and a mask whose rows differ in length."""
+    """Query, keys, values, v in float64 with bfloat16 values, and a mask of sentences of different lengths."""
     shapes = [(sentences * beams, width), (sentences, length, width), (sentences, length, values), (width,)]
     lengths = torch.tensor([max(1, length - 2 * row) for row in range(sentences)])
     return representable(*shapes, seed=length), torch.arange(length) < lengths.unsqueeze(1)

@@ -1,4 +1,4 @@
-"""Products in bfloat16 for search are those of PyTorch, row by row, however oneDNN lays the weight out."""
+"""Products in bfloat16 for search are those of PyTorch, row by row, for every layout of oneDNN."""
 
 import pytest
 import torch

@@ -44,7 +44,7 @@ class Cell(NamedTuple):
 
 
 def gated_cell(name: str, parts: int, gates: int, *, layer_norm: bool, dropout: bool) -> Cell:
-    """A cell whose input has so many parts of the width H."""
+    """A cell whose input has this many parts of width H."""
 
     def shapes(n: int, h: int) -> list[tuple[int, ...] | None]:
         x, gain, keep = (n, parts * h) if parts else None, (gates, h) if layer_norm else None, (n, h)
@@ -89,7 +89,7 @@ every_cell = pytest.mark.parametrize("cell", CELLS.values(), ids=CELLS)
 
 
 def arguments(cell: Cell, rows: int, width: int) -> list[Tensor | None]:
-    """In float64, with values that bfloat16 has."""
+    """In float64, with bfloat16 values."""
     shapes = cell.shapes(rows, width)
     numbers = iter(representable(*(shape for shape in shapes if shape is not None), seed=rows, scale=0.7))
     return [None if shape is None else next(numbers) for shape in shapes]

@@ -22,7 +22,7 @@ TOLERANCE = {torch.float32: 2e-6, torch.bfloat16: 2e-2}  # of the largest elemen
 
 
 def inputs(rows: int = ROWS, hidden: int = HIDDEN, words: int = WORDS) -> tuple[list[Tensor], Tensor]:
-    """hidden, weight, bias in float64 with values that bfloat16 has, and target."""
+    """hidden, weight, bias in float64 with bfloat16 values, and target."""
     shapes = [(rows, hidden), (words, hidden), (words,)]
     target = torch.randint(words, (rows,), generator=torch.Generator().manual_seed(1))
     return representable(*shapes), target

@@ -1,4 +1,4 @@
-"""Products in 8-bit integers equal their plain form, row by row."""
+"""Products in 8-bit integers equal their plain version, row by row."""
 
 import math
 import os

@@ -1,4 +1,4 @@
-"""A loop that shares its gradients' work gives the numbers and the gradients of the plain loop."""
+"""A loop with shared tensors has the results and gradients of the plain loop."""
 
 import itertools
 import weakref
@@ -23,7 +23,7 @@ STEPS, SENTENCES, LENGTH, WIDTH = 4, 3, 5, 6
 
 
 def inputs(sentences: int = SENTENCES) -> tuple[list[Tensor], Tensor]:
-    """What NAMES says, in float32 with values that bfloat16 has, and a mask of sentences of different lengths."""
+    """The tensors of NAMES, in float32 with bfloat16 values, and a mask of sentences of different lengths."""
     rows, square, source = (sentences, WIDTH), (WIDTH, WIDTH), (sentences, LENGTH, WIDTH)
     shapes = [rows, square, square, source, source, (WIDTH,)]
     tensors = [x.float() for x in representable(*shapes, scale=0.5)]

@@ -1,4 +1,4 @@
-"""What a matrix is decides how rows are multiplied with it."""
+"""The type of a matrix decides how rows are multiplied by it."""
 
 from typing import Any
 

@@ -134,7 +134,7 @@ class Says:
         return []
 
     def for_search(self, precision: Products) -> "Says":
-        """Itself: it multiplies nothing."""
+        """The model itself, which has no products."""
         return self
 
     def begin(self, src: Tensor, src_mask: Tensor) -> tuple[Tree, Tree]:
