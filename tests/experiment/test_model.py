@@ -1,4 +1,4 @@
-"""A model that is loaded: what was saved, and nothing computed on the way."""
+"""Loading a model: the saved weights, and no unnecessary computation."""
 
 from pathlib import Path
 

@@ -15,7 +15,7 @@ from nmtkit.training.settings import Training
 
 
 def text(folder: Path, pairs: int, words: int = 12) -> Path:
-    """A data folder of which nothing but the sizes is there: so many pairs of as many words a side."""
+    """A data folder with nothing but its sizes: this many pairs with this many words per side."""
     side = Encoded("<u2", pairs, pairs * words, "", "")
     write_header(folder, {"train.src": side, "train.tgt": side})
     return folder

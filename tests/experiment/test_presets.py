@@ -151,7 +151,7 @@ def test_an_unknown_small_version_is_an_error_with_similar_names(name: str, near
 
 
 def rounding(parameters: float, architecture: str) -> float:
-    """By how many million a size may differ from the one that is printed."""
+    """By how many million a size may differ from the printed one."""
     if architecture == "densenmt":
         return 1.07  # printed as 8, 11 and 17, "plus or minus one"
     if parameters in (65, 213):

@@ -1,4 +1,4 @@
-"""What a run says before it begins."""
+"""The messages of a run before it begins."""
 
 import logging
 from pathlib import Path

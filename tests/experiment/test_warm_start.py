@@ -29,7 +29,7 @@ Weights = dict[str, torch.Tensor]
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a data folder and a model that was trained on it for two updates."""
+    """A folder with a data folder and a model trained on it for two updates."""
     folder = tmp_path_factory.mktemp("made")
     trained(folder / "run", make_data(folder), max_updates=2)
     return folder
@@ -59,7 +59,7 @@ def rows(folder: Path) -> Iterator[tuple[str, Vocabulary]]:
 
 
 def weights_at_the_start(data: Path, model: Path) -> tuple[Weights, Weights]:
-    """The weights that a run on ``data`` would begin with from random numbers, and with those of ``model``."""
+    """The initial weights of a run on ``data``, from random numbers and from ``model``."""
     experiment, sizes = (
         small_experiment(),
         [len(Vocabulary.load(TextFiles(data).vocabulary(s))) for s in ("src", "tgt")],

@@ -86,7 +86,7 @@ waits: list[str] = []  # file and line of nmtkit, for each
 
 
 def compute(operation: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-    """Do an operation on the processor, if all that it is given lies on one device.
+    """Compute an operation on the CPU, if all arguments are on one device.
 
     As on a GPU, numbers without a dimension may come from the processor, and copies go between devices.
     """
@@ -147,7 +147,7 @@ def counted_waits() -> Iterator[list[str]]:
 
 
 def _casting(overload: Any, dtype: torch.dtype | None) -> Callable[..., Any]:
-    """An operation that converts as autocast does: to ``dtype``, or to the one that is set."""
+    """An operation that converts like autocast: to ``dtype``, or to the current one."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         wanted = dtype or torch.get_autocast_dtype(NAME)

@@ -262,7 +262,7 @@ def test_what_is_sampled_depends_on_the_seed_alone() -> None:
 
 
 def planned(**training: object) -> Experiment:
-    """A small experiment in float32 without dropout, whose random numbers every device draws for itself."""
+    """A small experiment in float32 without dropout, whose random numbers differ between devices."""
     experiment = small_experiment(**{"precision": "float32", "valid_every": 4, **training})
     return replace(experiment, model=replace(experiment.model, dropout=0.0))
 
@@ -321,7 +321,7 @@ def test_the_host_waits_once_in_a_step_of_sampling() -> None:
 def test_the_host_waits_once_in_an_update(
     preset: str, precision: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """But for its batch, which a real GPU is sent from pinned memory."""
+    """Except for its batch, which a real GPU gets from pinned memory."""
     monkeypatch.setattr("nmtkit.experiment.run.validate", lambda *_: Validation(3.0, 0.5, 10.0, 0.5))
     experiment, counts = simplest(preset_experiment(preset)), []
     for last in (1, 3):

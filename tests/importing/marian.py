@@ -78,7 +78,7 @@ def write(made: Model, folder: Path, **decoder: Any) -> Path:
 
 
 def write_words(path: Path, words: list[str]) -> None:
-    """A vocabulary, in which Marian quotes nothing that need not be: no and 12 are words."""
+    """A vocabulary, in which Marian quotes only what must be: no and 12 are words."""
     quoted = {word: f'"{word}"' if word in (".", ":", "</s>", "<unk>") else word for word in words}
     path.write_text("".join(f"{quoted[word]}: {id}\n" for id, word in enumerate(words)), encoding="utf-8")
 

@@ -1,4 +1,4 @@
-"""An imported model is a model: it is scored, served, trained further, and joined with others."""
+"""An imported model is a model like any other: it can be evaluated, served, fine-tuned, and combined with others."""
 
 from collections.abc import Callable
 from functools import partial
@@ -56,7 +56,7 @@ def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 @pytest.fixture(scope="module")
 def lines(model: Path) -> list[list[str]]:
-    """Source sentences and their translations, of words of the model."""
+    """Source sentences and translations with words of the model."""
     sides = []
     for side in ("src", "tgt"):
         words = [row.partition("\t")[0] for row in (model / f"vocab.{side}").read_text().splitlines()][4:]

@@ -1,4 +1,4 @@
-"""Dropout is still dropout, however fast."""
+"""Fast dropout has the distribution and gradients of dropout."""
 
 import pytest
 import torch

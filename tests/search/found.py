@@ -7,5 +7,5 @@ from nmtkit.search.beam import Hypothesis
 
 
 def translate_ids(*arguments: Any, **settings: Any) -> list[list[Hypothesis]]:
-    """What ``translate_each`` finds, by number of the sentence."""
+    """The results of ``translate_each``, by number of the sentence."""
     return [found for _, found in sorted(translate_each(*arguments, **settings))]

@@ -16,7 +16,7 @@ CPU = torch.device("cpu")
 
 
 class Echo:
-    """Says the source again, word by word, and remembers the shapes it was given."""
+    """Copies the source word by word, and records the shapes of its inputs."""
 
     def __init__(self, most: int = 10**9) -> None:
         self.shapes, self.most = list[tuple[int, int]](), most

@@ -52,7 +52,7 @@ class Table:
 
 
 def code(history: Sequence[int]) -> int:
-    """A number that tells the whole history and is exact in float32."""
+    """A number that encodes the whole history and is exact in float32."""
     return hash(tuple(history)) % 2**20
 
 
@@ -73,7 +73,7 @@ def same(a: list[Hypothesis], b: list[Hypothesis]) -> bool:
 
 
 def enumerate_all(table: Table, src: Sequence[int], config: Search) -> list[Hypothesis]:
-    """Every translation that there is, best first."""
+    """All possible translations, best first."""
     found = []
     for length in range(config.longest(len(src)) + 1):
         for ids in itertools.product(WORDS, repeat=length):
@@ -237,7 +237,7 @@ def test_a_prefix_applies_to_its_own_sentence() -> None:
 
 
 class Looking(Table):
-    """Looks at the source with random weights that sum to one."""
+    """Attends to the source with random weights that sum to one."""
 
     def step(self, memory: Tree, state: Tree, y: Tensor) -> tuple[Tensor, Tree, Tensor | None]:
         log_probs, state, _ = super().step(memory, state, y)
@@ -320,7 +320,7 @@ def test_a_rule_that_stops_earlier_finds_nothing_better_than_the_full_search(
     ("ending", "found"), [(0.75, {"all": 20, "bound": 20, "first": 0}), (0.8, {"all": 20, "bound": 0, "first": 0})]
 )
 def test_stopping_rules_assume_different_lengths(ending: float, found: dict[Stop, int]) -> None:
-    """Nothing at all, or twenty words that follow the first for certain, which have the better mean."""
+    """Either no word, or twenty words, all but the first certain, which have the better mean."""
 
     class Certain(Table):
         def row(self, src: Sequence[int], history: Sequence[int]) -> Tensor:

@@ -19,7 +19,7 @@ CPU = torch.device("cpu")
 
 
 class Blind(Table):
-    """A table that does not look."""
+    """A table without attention."""
 
     def step(self, memory: Tree, state: Tree, y: Tensor) -> tuple[Tensor, Tree, Tensor | None]:
         log_probs, state, _ = super().step(memory, state, y)

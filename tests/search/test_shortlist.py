@@ -1,4 +1,4 @@
-"""A model over some of its words is the model with its probabilities shared among them."""
+"""With a shortlist, a model has its probabilities renormalised over the words of the shortlist."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Servers within the test's process, whose models say their source again."""
+"""Servers in the test's process, whose models copy their source."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack

@@ -1,4 +1,4 @@
-"""The laws of the queue, with searches that the test holds back or lets fail."""
+"""The laws of the queue, with searches that the test delays or lets fail."""
 
 import asyncio
 import random
@@ -18,7 +18,7 @@ ONE = Kind("run", Request(), full=False)
 
 
 class Search:
-    """Answers each sentence with itself. The first batch waits until it is let go; batches are remembered."""
+    """Translates each sentence as itself. The first batch waits until it is released; batches are recorded."""
 
     def __init__(self) -> None:
         self.batches = list[Batch]()
@@ -38,7 +38,7 @@ class Search:
 def run(
     test: Callable[[Engine, Search], Awaitable[None]], timeout: float = 60.0, workers: int = 1
 ) -> tuple[Search, Metrics]:
-    """Run a test on an event loop; in the end nothing is left in the queue."""
+    """Run a test on an event loop, and check that the queue is empty at the end."""
     search, metrics = Search(), Metrics()
 
     async def whole() -> None:
@@ -58,7 +58,7 @@ def sent(engine: Engine, *sentences: str, kind: Kind = ONE) -> asyncio.Task[list
 
 
 async def settled() -> None:
-    """Let tasks and threads come as far as they can without the search's end."""
+    """Let tasks and threads advance as far as possible without the end of the search."""
     for _ in range(20):
         await asyncio.sleep(0.001)
 

@@ -65,7 +65,7 @@ def read(html: str) -> Reader:
 
 
 def malformed(html: str) -> list[str]:
-    """Elements without an end or in the wrong one, ids that are there twice, and references to ids that are not."""
+    """Elements that are not closed or wrongly nested, duplicate ids, and references to missing ids."""
     reader = read(html)
     ids = Counter(each.attributes["id"] for each in reader.elements if "id" in each.attributes)
     faults = [*reader.faults, *(f"id {name} is there {count} times" for name, count in ids.items() if count > 1)]
@@ -76,7 +76,7 @@ def malformed(html: str) -> list[str]:
 
 
 def foreign(html: str) -> list[str]:
-    """Whatever the policy refuses: inline scripts and styles, and files that are not the page's."""
+    """Everything forbidden by the policy: inline scripts and styles, and files from elsewhere."""
     reader, faults = read(html), list[str]()
     for element in reader.elements:
         for name, value in element.attributes.items():
@@ -87,7 +87,7 @@ def foreign(html: str) -> list[str]:
 
 
 def unsafe(program: str) -> list[str]:
-    """Whatever loads from elsewhere, or reads text as HTML or as a program."""
+    """Code that loads from elsewhere, or interprets text as HTML or as a program."""
     words = (
         r"https?://|wss?://|@import|url\(|\bimport\(|\beval\b|innerHTML|outerHTML|insertAdjacentHTML|document\.write|"
         r"new Function|setAttribute\(\"style|XMLHttpRequest|sendBeacon|EventSource|WebSocket"

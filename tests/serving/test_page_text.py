@@ -18,7 +18,7 @@ LIMITS = {"limits": {"characters": 100, "attention": 40}, "n_best": 20}
 
 
 class Script:
-    """The functions that ``text.js`` exports, called with JSON and answering with JSON."""
+    """The exported functions of ``text.js``, with arguments and results in JSON."""
 
     def __init__(self) -> None:
         exported = re.findall(r"^export (?:const|function|class) (\w+)", PROGRAM, re.MULTILINE)
@@ -160,7 +160,7 @@ def test_the_largest_weights_are_at_most_three_and_visible(script: Script) -> No
 
 
 def common(ours: list[str], theirs: list[str]) -> int:
-    """The length of the longest common subsequence, by trying all."""
+    """The length of the longest common subsequence, by exhaustive search."""
     sequences = [{c for n in range(len(words) + 1) for c in combinations(words, n)} for words in (ours, theirs)]
     return max(map(len, sequences[0] & sequences[1]))
 

@@ -1,4 +1,4 @@
-"""A real process of ``nmtkit serve``: signals, slow and vanishing clients, and a folder that goes away meanwhile."""
+"""A real process of ``nmtkit serve``: signals, slow and vanishing clients, and a folder that is deleted meanwhile."""
 
 import contextlib
 import http.client

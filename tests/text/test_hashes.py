@@ -36,7 +36,7 @@ def test_without_pairs_nothing_is_repeated(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_is_an_error_and_not_a_signal(tmp_path: Path) -> None:
-    """On a full disk, too, where a file with holes has any length: zeros are written before it is mapped."""
+    """Also on a full disk, where sparse files may have any length: zeros are written before the file is mapped."""
     np.zeros(300_000, "<u8").tofile(tmp_path / "hashes")
     code = """
 import resource, signal, sys

@@ -1,4 +1,4 @@
-"""Reversible tokenization: the text of every language comes back as it was written."""
+"""Reversible tokenisation: text of every language detokenises exactly."""
 
 import unicodedata
 

@@ -38,7 +38,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def make_data(folder: Path, dev: tuple[list[str], list[str]] | None = None) -> Path:
-    """Sixty pairs to train on and ten to validate with, or ``dev``; a translation is its source backwards."""
+    """Sixty pairs for training and ten for validation, or ``dev``; a translation is its source reversed."""
     choose = random.Random(1)
     raw = {}
     for split, size in (("train", 60), ("dev", 10), ("test", 5)):
@@ -75,7 +75,7 @@ def small_experiment(**training: Any) -> Experiment:
 
 
 def trained(folder: Path, data: Path, **training: object) -> Progress:
-    """How far a small run in ``folder`` came, begun or gone on with."""
+    """The progress of a small run in ``folder``, new or resumed."""
     return run_experiment(small_experiment(**training), data, folder, CPU)
 
 
@@ -99,6 +99,6 @@ def everything(folder: Path, update: int) -> dict[str, torch.Tensor]:
 
 
 def validations(measured: list[tuple[float, float]]) -> Callable[[], Validation]:
-    """Validations that measure these pairs of cross-entropy and BLEU, one after the other."""
+    """Validations with these pairs of cross-entropy and BLEU, in order."""
     coming = (Validation(cross_entropy, 0.5, bleu, 0.5) for cross_entropy, bleu in measured)
     return lambda: next(coming)

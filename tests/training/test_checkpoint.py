@@ -1,4 +1,4 @@
-"""Checkpoints: whole or not there, and a damaged one is named."""
+"""Checkpoints: complete or absent, and damaged ones are named."""
 
 import resource
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A model folder that is damaged says so when it is loaded, in one line that names the file and what to do."""
+"""A damaged model folder is reported when it is loaded, in one line that names the file and the remedy."""
 
 import json
 import shutil
@@ -44,7 +44,7 @@ def models(run: Path, tmp_path: Path) -> dict[str, Path]:
 
 
 def files(folder: Path) -> set[str]:
-    """Everything in a model folder that has a checksum, weights included."""
+    """All files of a model folder with checksums, weights included."""
     weights = ModelFolder(folder).chosen_weights()
     sums = json.loads((folder / folders.CHECKSUMS).read_text()).keys()
     return {*sums, str(weights.relative_to(folder))}

@@ -31,7 +31,7 @@ FORKS.set_forkserver_preload(["nmtkit.experiment.run", "sacrebleu"])
 
 
 def planned(**training: object) -> Experiment:
-    """Without dropout, whose random numbers every process has its own of; and SGD, which does not blow rounding up.
+    """Without dropout, which differs between processes, and with SGD, which does not amplify rounding errors.
 
     In float32 unless ``training`` says otherwise, on every processor: most laws here hold to float32 rounding.
     """
@@ -41,7 +41,7 @@ def planned(**training: object) -> Experiment:
 
 
 def one_of(rank: int, count: int, port: int, folder: Path, data: Path, plan: Experiment) -> None:
-    """A process as torchrun would start it. A UserError is its exit status 7."""
+    """A process as started by torchrun. A UserError gives exit status 7."""
     torch.set_num_threads(1)
     os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": "2",
                    "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}  # fmt: skip
@@ -54,7 +54,7 @@ def one_of(rank: int, count: int, port: int, folder: Path, data: Path, plan: Exp
 
 
 def train(processes: int, folder: Path, data: Path, **training: object) -> list[int | None]:
-    """Train in that many processes; their exit statuses."""
+    """Train with this many processes; returns their exit statuses."""
     return ended(start(processes, folder, data, **training))
 
 
@@ -77,7 +77,7 @@ def start(processes: int, folder: Path, data: Path, **training: object) -> list[
 
 
 def weights(folder: Path) -> dict[str, torch.Tensor]:
-    """What the twelve updates made."""
+    """The result of the twelve updates."""
     return checkpoint.load_weights(ModelFolder(folder).weights(12))
 
 
@@ -210,7 +210,7 @@ def test_processes_with_different_folders_are_an_error(
 
 @pytest.fixture
 def endless(data: Path, tmp_path: Path) -> Iterator[list[BaseProcess]]:
-    """Two processes that train for ever, once they have begun."""
+    """Two processes that train endlessly, after they have begun."""
     processes = start(2, tmp_path, data, max_updates=10**9, save_every=1e-9)
     while not ModelFolder(tmp_path).updates():
         assert all(process.is_alive() for process in processes)

@@ -78,7 +78,7 @@ def found_budget(
     fits: int = 10**9,
     **training: object,
 ) -> int:
-    """What is found on a machine that needs so many seconds for a batch of words, of which so many fit into memory."""
+    """The budget found on a machine with these seconds per batch of words, and this many words in memory."""
     seen = [0]
     corpus = ManyPairs(pairs)
 

@@ -62,7 +62,7 @@ def dtmt_rate(step: int) -> float:
 
 @dataclass(frozen=True)
 class Release:
-    """What the authors' trainer does with a gradient."""
+    """The authors' update from a gradient."""
 
     loss: Callable[[Tensor, Tensor, Tensor], Tensor]
     rate: Callable[[int], float]  # of the update after that many
@@ -83,7 +83,7 @@ def our_design(release: Release) -> Release:
 
 
 def first_updates(release: Release, model: Seq2Seq, given: Iterator[Batch]) -> tuple[Arrays, list[float]]:
-    """The parameters after the first updates, and the norms of the gradients; ``model`` is there for its gradients."""
+    """The parameters after the first updates, and the norms of the gradients, which ``model`` computes."""
     values = {name: parameter.detach().numpy().copy() for name, parameter in model.named_parameters()}
     mean = {name: np.zeros_like(value) for name, value in values.items()}
     variance = {name: np.zeros_like(value) for name, value in values.items()}
@@ -168,7 +168,7 @@ every_release = pytest.mark.parametrize("preset", RELEASES)
 
 
 def started(preset: str, data: Path, folder: Path) -> Run:
-    """A run at its beginning."""
+    """A run before its first update."""
     own = {"pass_tokens": 80, "max_updates": UPDATES, "valid_every": 1000, **SETTINGS[preset]}
     settings = build_experiment(merge(load_preset(preset), {"training": own}), preset).training
     torch.manual_seed(1)

@@ -24,7 +24,7 @@ from tests.training.conftest import metrics, small_experiment, small_run, traine
 
 
 def gradient_of(run: Run, rows: np.ndarray) -> Gradient:
-    """What an update over these pairs reads of its gradient, which is then in the parameters."""
+    """The figures of an update on these pairs, whose gradient is then in the parameters."""
     return read(accumulate(run, rows, micro_batches(run, rows)), torch.zeros(()))[0]
 
 
@@ -198,7 +198,7 @@ def test_how_often_memory_ran_out_is_kept_and_logged(
 def test_the_next_update_is_prepared_before_waiting_for_this_one(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And no batch is prepared twice, at the end of an epoch neither."""
+    """And no batch is prepared twice, even at the end of an epoch."""
     done: list[str] = []
 
     def noted(name: str) -> None:

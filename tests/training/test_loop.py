@@ -181,7 +181,7 @@ CHANGES: list[dict[str, Any]] = [
 
 @pytest.fixture(scope="module")
 def begun(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a run of four updates, ``begun``, and the same one that has gone on to its end, ``same``."""
+    """A folder with a run of four updates, ``begun``, and a copy that was resumed to its end, ``same``."""
     folder = tmp_path_factory.mktemp("begun")
     trained(folder / "begun", data, max_updates=4)
     shutil.copytree(folder / "begun", folder / "same")

@@ -1,4 +1,4 @@
-"""What nmtkit 0.1 wrote loads for ever: ``made_by_0.1`` is as it came from it, before any of the changes since.
+"""Files of nmtkit 0.1 can always be loaded: ``made_by_0.1`` was written by it, before all later changes.
 
 It holds a data folder of sixty pairs whose translation is the source backwards, a run of 300 updates on them (RNNsearch
 with 12 units, float32), the test set as 0.1 translated it with that run, and the weights after the twelve updates that
@@ -35,7 +35,7 @@ def translated(folder: Path) -> list[str]:
 
 
 def longer(run: ModelFolder) -> Experiment:
-    """What ``nmtkit train --max-updates 312`` asks for in that folder."""
+    """The experiment of ``nmtkit train --max-updates 312`` in this folder."""
     values = merge(load_yaml(run.config), {"training": {"max_updates": 312}})
     return build_experiment(values, str(run.config))
 

@@ -1,4 +1,4 @@
-"""The history of a run, which a killed process may leave with half a line."""
+"""The history of a run, whose last line may be incomplete after a kill."""
 
 from pathlib import Path
 

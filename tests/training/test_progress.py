@@ -1,4 +1,4 @@
-"""What validations decide: which checkpoints are the best, when the rate falls and when the run ends."""
+"""Decisions by validation: the best checkpoints, reductions of the learning rate, and early stopping."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ def run_with_scores(tmp_path: Path, data: Path, scores: list[float], **training:
 
 
 def run_with(tmp_path: Path, data: Path, measured: list[tuple[float, float]], **training: object) -> Progress:
-    """A run whose validations measure these pairs of cross-entropy and BLEU, one after every update."""
+    """A run with these pairs of cross-entropy and BLEU in its validations, one after every update."""
     planned = small_experiment(valid_every=1, max_updates=len(measured), **training)
     run = small_run(planned, Corpus.open(data, "train"), tmp_path)
     prepare_folder(run.folder, planned, data, None)

@@ -1,4 +1,4 @@
-"""Settings that cannot be are refused when they are read."""
+"""Impossible settings are refused when they are read."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What asks a run to stop."""
+"""Signals that stop a run."""
 
 import os
 import signal

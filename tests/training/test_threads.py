@@ -15,7 +15,7 @@ from tests.training.conftest import small_experiment
 
 @pytest.fixture(autouse=True)
 def _eight_threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Of which nothing in the environment says anything."""
+    """Without any setting in the environment."""
     monkeypatch.delenv("OMP_NUM_THREADS")
     torch.set_num_threads(8)
     yield
@@ -23,7 +23,7 @@ def _eight_threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def measured(monkeypatch: pytest.MonkeyPatch, seconds: dict[int, float]) -> None:
-    """What operations take here with so many threads."""
+    """The simulated time of operations with this many threads."""
     monkeypatch.setattr(threads, "_seconds", seconds.__getitem__)
 
 

@@ -1,4 +1,4 @@
-"""What a validation measures, and development sets that there is nothing to measure with."""
+"""The results of a validation, and unusable development sets."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""When several processes translate, and that nobody can tell from the answers."""
+"""When several processes translate, and that translations do not depend on their number."""
 
 import itertools
 from collections.abc import Callable, Iterator
@@ -23,7 +23,7 @@ OLD = Path(__file__).parents[1] / "training" / "made_by_0.1" / "run"
 
 
 class Repeats:
-    """Instead of a job: its translation of a line is the line, and takes ``seconds`` for 1,000 lines by its clock."""
+    """Replaces a job: it copies lines, and takes ``seconds`` for 1,000 lines by its clock."""
 
     def __init__(self, seconds: float = 0.0) -> None:
         self._seconds, self.now = seconds, 0.0
@@ -69,7 +69,7 @@ def lines(number: int, first: int = 0) -> Window:
 
 
 def texts(seconds: float, windows: list[Window], count: int, start: float) -> list[str]:
-    """The text of each line, as ``count`` processes translate it, of which one takes ``seconds`` for 1,000 lines."""
+    """The text of each line translated by ``count`` processes, one of which takes ``seconds`` for 1,000 lines."""
     job: Any = Repeats(seconds)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(jobs, "time", SimpleNamespace(perf_counter=lambda: job.now))

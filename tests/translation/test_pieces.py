@@ -178,7 +178,7 @@ class Counting(Echo):
 
 
 def test_the_work_for_a_line_is_proportional_to_its_length(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In rows times source tokens, which a step is paid by: without pieces, four times the length is 16 times that."""
+    """In rows times source tokens, the cost of a step: without pieces, four times the length costs 16 times as much."""
     model: Any = Counting(looks=True)
     monkeypatch.setattr(loading, "load_model", lambda *_: (model, load_echo(tmp_path, torch.device("cpu"))[1]))
     translator = nmtkit.load(write_folder(tmp_path / "run"), device="cpu")

@@ -1,4 +1,4 @@
-"""How sure a model is of its translations."""
+"""The confidence of a model in its translations."""
 
 import math
 from pathlib import Path

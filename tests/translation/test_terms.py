@@ -20,7 +20,7 @@ from tests.echo import load_echo, with_lexicon, write_folder, write_model
 
 @pytest.fixture
 def translator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Translator:
-    """Says the source again; its vocabulary has the words a to h and lower, as the pieces low@@ and er."""
+    """Copies the source; its vocabulary has the words a to h, and lower as the subwords low@@ and er."""
     monkeypatch.setattr(loading, "load_model", load_echo)
     return nmtkit.load(write_folder(tmp_path / "run"), device="cpu")
 

@@ -1,4 +1,4 @@
-"""Unknown words among pieces, at the edges: marks without letters."""
+"""Unknown words among subwords, in edge cases: marks without letters."""
 
 from types import SimpleNamespace
 from typing import Any
