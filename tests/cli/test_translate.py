@@ -106,7 +106,9 @@ def test_the_unknown_word_and_narrowing_beams_can_be_switched_off(filtered: Call
     assert filtered(b"a\n", "--no-narrowing") == filtered(b"a\n", "--narrowing") == (0, "a\n", "")
 
 
-@pytest.mark.parametrize("content", [docx(""), gzip.compress(b"a\n", mtime=0), zstandard.compress(b"a\n"), b"%PDF-1.7\n"])
+@pytest.mark.parametrize(
+    "content", [docx(""), gzip.compress(b"a\n", mtime=0), zstandard.compress(b"a\n"), b"%PDF-1.7\n"]
+)
 def test_a_document_or_a_packed_file_is_not_translated_as_text(filtered: Callable[..., Any], content: bytes) -> None:
     status, out, err = filtered(content)
     assert (status, out) == (1, "")
