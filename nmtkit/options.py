@@ -61,15 +61,18 @@ def by_keyword(schema: Callable[P, S], function: Callable[[S], R]) -> Callable[P
     It raises UserError for a value that is out of bounds or not among those of its Literal.
     """
 
+    signature = inspect.signature(schema)
+
     @functools.wraps(function)
     def called(*args: P.args, **kwargs: P.kwargs) -> R:
+        signature.bind(*args, **kwargs)  # its message about a wrong name does not have the schema's
         options: Any = schema(*args, **kwargs)
         for each, shown in options_of(options):
             if complaint := _complaint(types_of(schema)[each.name], getattr(options, each.name), shown):
                 raise UserError(f"`{each.name}`{complaint}")
         return function(options)
 
-    vars(called)["__signature__"] = inspect.signature(schema)
+    vars(called)["__signature__"] = signature
     return called
 
 
@@ -108,6 +111,8 @@ def _complaint(hint: Any, value: Any, shown: Option) -> str | None:
     """The complaint about a value of the right type that is not among those of its Literal, or out of bounds."""
     if isinstance(value, str):
         words = _words(hint)
+        if shown.at_least is not None and not words and str not in typing.get_args(hint):
+            return f": expected a number, found {value!r}"
         return f" {value}: not one of {', '.join(words)}" if words and value not in words else None
     least, most = shown.at_least, shown.at_most
     if value is None or least is None or (value >= least and (most is None or value <= most)):

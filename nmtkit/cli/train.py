@@ -75,8 +75,8 @@ def _print_sizes(planned: "Experiment", data: Path) -> None:
 
     words, paper_words = vocabulary_sizes(planned, data), planned.data.words
     counts = parameters_by_part(planned, *words)
-    counts["total with the paper's words"] = parameters_by_part(planned, *paper_words)["total"]
-    print("{:<30}{:,} source, {:,} target; in the paper {:,} and {:,}".format("words", *words, *paper_words))
+    counts["total with the preset's words"] = parameters_by_part(planned, *paper_words)["total"]
+    print("{:<30}{:,} source, {:,} target; the preset's are {:,} and {:,}".format("words", *words, *paper_words))
     for part, count in counts.items():
         print(f"{part:<30}{count / 1e6:>10.2f} M")
     stated = planned.paper.parameters

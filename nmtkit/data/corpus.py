@@ -146,6 +146,8 @@ def training_tokens(folder: Path) -> int:
 
 def read_header(folder: Path) -> dict[str, Encoded]:
     """The entries of all encoded files. Raises UserError if ids.json is missing or invalid."""
+    if not folder.is_dir():
+        raise UserError(f"{folder}: no such folder; make it with nmtkit prep")
     values = read_json(folder / HEADER, "make it with nmtkit vocab")
     return build(_Header, values, f"{folder / HEADER} (which nmtkit vocab makes)").files
 

@@ -33,6 +33,7 @@ _SURE = 1.0  # threshold of the mean log-ratio of word frequencies
 _FREQUENT = 0.01  # of a file's lines have a frequent character
 _MOST_UNSEEN = 5  # characters per file, because a text in another script has many
 _MANY_UNKNOWN = 0.05  # of a split's tokens
+_NO_TEST = "no pair of the test set has words on both sides"
 _NOTHING = "nothing to train on: no pair has words on both sides and no control characters"
 
 
@@ -83,6 +84,8 @@ def examine_text(raw: Mapping[str, Files], src: str, tgt: str) -> list[Finding]:
                 heldout.setdefault(hashed, (raw[split].src, number))
             for path, train in zip(raw[split], raw["train"], strict=True):
                 _examine_characters(path, train, findings)
+    if "test" in raw and not has_words(raw["test"]):
+        findings[raw["test"].src, _NO_TEST] = Finding(raw["test"].src, _NO_TEST)
     if "dev" in raw and not has_words(raw["dev"]):
         findings[raw["dev"].src, NO_WORDS] = Finding(raw["dev"].src, NO_WORDS, fatal=True)
     if not any(a.split() and b.split() and not CONTROL.search(a + b) for a, b in pairs_of(raw["train"])):

@@ -72,7 +72,7 @@ def build_experiment(values: Mapping[str, Any], where: str) -> Experiment:
     """An experiment from plain values. Raises UserError, beginning with ``where``, if they do not fit the schema."""
     architecture = values.get("architecture")
     if architecture is None:
-        raise UserError(f"{where}: architecture: missing; copy it from a preset")
+        raise UserError(f"{where}: architecture: missing; name a preset as `model`, or copy it from one")
     return configs.build(Experiment, values, where, {"model": _architecture(architecture).Config})
 
 

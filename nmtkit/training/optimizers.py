@@ -80,9 +80,11 @@ def _parse_init(init: str) -> tuple[str, float]:
 def initialise(model: nn.Module, settings: Mapping[str, Group]) -> None:
     """Initialise every group from torch's random state. Raises UserError for a group without parameters."""
     found = base.groups(model, settings)
+    parts = {part for name, _ in model.named_modules() for part in name.split(".")}
     for group, parameters in found.items():
-        # The parameters of a misspelled group would silently be in ``other``.
-        if group in settings and not parameters and group != "other":
+        # The parameters of a misspelled group would silently be in ``other``. A part without parameters is no mistake:
+        # Deep-Att without fast-forward connections has no W_p.
+        if group in settings and not parameters and group != "other" and group not in parts:
             raise UserError(f"training.groups.{group}: this model has no parameter of that name")
         kind, number = _parse_init(settings[group].init if group in settings else "default")
         for _, parameter in parameters:

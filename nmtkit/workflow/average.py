@@ -25,15 +25,17 @@ class AverageOptions:
 
 
 def write_average(options: AverageOptions) -> list[Path]:
-    """Write the mean of checkpoints of the run ``model`` to the folder ``output``: ``nmtkit average``.
+    """Write the mean of checkpoints of the run ``model``, or of the run of ``checkpoints``: ``nmtkit average``.
 
     By default it is the mean of all the best checkpoints that were kept. Returns the folders of the checkpoints. Raises
     UserError for checkpoints that are missing or of different runs.
     """
     from nmtkit.training import averaging
 
-    run, output = ModelFolder(Path(options.model)), ModelFolder(Path(options.output))
-    return averaging.average(run, output, paths(options.checkpoints), options.best, options.last)
+    given, run, output = paths(options.checkpoints), Path(options.model), ModelFolder(Path(options.output))
+    if given and options.model == AverageOptions.model:
+        run = ModelFolder.at(given[0]).path
+    return averaging.average(ModelFolder(run), output, given, options.best, options.last)
 
 
 average = by_keyword(AverageOptions, write_average)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 Text = Path | str | Sequence[str]  # a file's path, or lines
 
 FILES, OWN = "Translations in files", "A model's own translations"  # groups of the help
-OF_A_MODEL = ("split", "max_length", "replace_unk", "checkpoint", "precision")  # refused with files
+OF_A_MODEL = ("split", "max_length", "replace_unk", "checkpoint", "precision", "model", "device")  # refused with files
 
 log = logging.getLogger(__name__)
 
@@ -115,9 +115,10 @@ def score_systems(options: ScoreOptions) -> Scores:
             replace_unk=options.replace_unk, keep=True,
         )  # fmt: skip
         return Scores(compare(test.compared, paired, seeds, options.subset_metric), list(map(str, test.references)))
-    if any(getattr(options, name) != getattr(ScoreOptions, name) for name in OF_A_MODEL):
+    if any(str(getattr(options, name)) != str(getattr(ScoreOptions, name)) for name in OF_A_MODEL):
         raise UserError(
-            "`split`, `max_length`, `replace_unk`, `checkpoint` and `precision` are for a model; leave files out"
+            "`model`, `checkpoint`, `split`, `max_length`, `replace_unk`, `precision` and `device` are for a model; "
+            "leave files out"
         )
     texts, refs = (files, references) if references else (files[:-1], files[-1:])
     if not texts:
@@ -139,7 +140,7 @@ def _read_files(paths: Sequence[Text], ref_paths: Sequence[Text], options: Score
     from nmtkit.evaluation.comparison import Compared, System
     from nmtkit.evaluation.names import UnknownWords, count_symbols
     from nmtkit.evaluation.subsets import unknown_free
-    from nmtkit.text.pipeline import TextPipeline
+    from nmtkit.text.pipeline import TextPipeline, letters
     from nmtkit.translation.testset import describe, read_set, text_name
 
     language, tokenized, source = options.language, options.tokenized, options.source
@@ -176,6 +177,8 @@ def _read_files(paths: Sequence[Text], ref_paths: Sequence[Text], options: Score
     ]  # fmt: skip
     sources = [reader.tokenize(line) for line in next(every, [])]
     known = None if options.vocab is None else Vocabulary.load(Path(options.vocab)).known
+    if known and any(word != letters(word) for word in known):
+        raise UserError(f"{options.vocab}: a vocabulary of subwords; `vocab` needs one of words")
     return Compared(systems, sources, unknown_free(ref_words, known) if known is not None else None, known)
 
 

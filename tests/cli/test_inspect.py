@@ -104,7 +104,7 @@ def test_a_trained_model_can_be_inspected(nmtkit: Run, folder: Path) -> None:
         (["ens"], "ens: an ensemble, not a single model; its members are in ens/members"),
         (["empty"], "empty: not a model folder (no config.yaml); `nmtkit train` makes one"),
         (["trained", "--set", "a=1"], "trained: is a trained model; --set and --compare are for presets"),
-        (["deep-att", "--gradients"], "data/ids.json: not found; make it with nmtkit vocab"),
+        (["deep-att", "--gradients"], "data: no such folder; make it with nmtkit prep"),
     ],
 )
 def test_errors_are_one_line(nmtkit: Run, arguments: list[str], complaint: str) -> None:

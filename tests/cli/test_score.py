@@ -188,9 +188,16 @@ def test_blank_lines_count_as_wrong(nmtkit: Run) -> None:
         *(
             (
                 ["hyp", "ref", *option],
-                "--split, --max-length, --replace-unk, --checkpoint and --precision are for a model; leave files out",
+                "--model, --checkpoint, --split, --max-length, --replace-unk, --precision and --device are for a "
+                "model; leave files out",
             )
-            for option in (["--max-length", "50"], ["--replace-unk"], ["--precision", "int8"])
+            for option in (
+                ["--max-length", "50"],
+                ["--replace-unk"],
+                ["--precision", "int8"],
+                ["--model", "a"],
+                ["--device", "cpu"],
+            )
         ),
         ([], "data/test.raw.tgt: not there; prepare a test set, or give files: nmtkit score HYP... REF"),
     ],
@@ -251,6 +258,14 @@ def test_the_metric_of_the_parts_can_be_chosen(nmtkit: Run) -> None:
     assert part["scores"][0] > json.loads(nmtkit(*command).out)["by_length"][0]["scores"][0]  # which sees the capitals
     assert (report["subset_metric"], json.loads(nmtkit(*command).out)["subset_metric"]) == ("mteval-lc", "multi-bleu")
     assert "mteval-lc by length" in nmtkit(*command[:-1], "--subset-metric", "mteval-lc").out
+
+
+def test_a_vocabulary_of_subwords_is_refused(nmtkit: Run) -> None:
+    write("hyp", ["a b"])
+    write("ref", ["a b"])
+    write("vocab", ["<pad>\t0", "<s>\t0", "</s>\t0", "<unk>\t0", "a@@\t1", "b\t1"])
+    outcome = nmtkit("score", "hyp", "ref", "--vocab", "vocab")
+    assert outcome.err.splitlines()[-1] == "nmtkit: error: vocab: a vocabulary of subwords; --vocab needs one of words"
 
 
 def test_a_set_in_which_every_reference_has_an_unknown_word(nmtkit: Run) -> None:

@@ -248,7 +248,7 @@ def test_the_command_line_overrides_the_file_and_the_file_the_preset(folder: Pat
     assert values["training"]["seed"] == 7
     assert values["model"]["hidden"] == 8  # file
     assert values["training"]["clip_norm"] == 1.0  # preset
-    assert "words                         30,000 source, 30,000 target; in the paper 30,000 and 30,000" in counts
+    assert "words                         30,000 source, 30,000 target; the preset's are 30,000 and 30,000" in counts
     assert re.search(r"total +0.7\d M", counts)
     assert "the paper says                nothing" in counts
     assert not (folder / "run").exists()
@@ -289,8 +289,8 @@ def test_batch_size_is_in_tokens_or_measured(prepared: Path, nmtkit: Nmtkit) -> 
 
 def test_a_dry_run_uses_the_vocabulary_sizes_of_the_data_or_of_the_paper(prepared: Path, nmtkit: Nmtkit) -> None:
     shown = nmtkit("train", "--model", "dtmt4", "--dry-run").out
-    assert re.search(r"words +\d\d source, \d\d target; in the paper [\d,]{6} and [\d,]{6}\n", shown)
-    assert re.search(r"total with the paper's words +\d+\.\d\d M\nthe paper says +208.4 M\n", shown)
+    assert re.search(r"words +\d\d source, \d\d target; the preset's are [\d,]{6} and [\d,]{6}\n", shown)
+    assert re.search(r"total with the preset's words +\d+\.\d\d M\nthe paper says +208.4 M\n", shown)
 
 
 @pytest.mark.parametrize(
@@ -308,7 +308,7 @@ def test_a_dry_run_uses_the_vocabulary_sizes_of_the_data_or_of_the_paper(prepare
         ([*TRAIN, "--max-tokens", "0"], "training.batch_tokens: 0 is not at least 1"),
         ([*TRAIN, "--config", "none.yaml"], "none.yaml: cannot be read"),
         ([*TRAIN, "--device", "tpu9"], "--device tpu9: cannot be used here"),
-        ([*TRAIN, "--data", "nowhere"], "nowhere/ids.json: not found; make it with nmtkit vocab"),
+        ([*TRAIN, "--data", "nowhere"], "nowhere: no such folder; make it with nmtkit prep"),
         ([*TRAIN, "--set", "training.groups.recurent.lr=1"], "training.groups.recurent: this model has no parameter"),
         (["average", "-m", "nowhere"], "nowhere: not a model folder"),
         (["translate", "-m", "nowhere"], "nowhere: not a model folder"),

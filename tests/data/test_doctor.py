@@ -171,6 +171,13 @@ def test_a_development_set_without_a_pair_of_words_is_fatal(tmp_path: Path, src:
     assert str(finding) == f"{tmp_path}/dev.en: no pair of the development set has words on both sides"
 
 
+def test_a_test_set_without_a_pair_of_words_is_found(tmp_path: Path) -> None:
+    [finding] = examine(tmp_path, corpus(tmp_path) | {"test": ([], [])})
+    assert (finding.path.name, finding.what, finding.fatal) == (
+        "test.en", "no pair of the test set has words on both sides", False
+    )  # fmt: skip
+
+
 def test_words_that_the_vocabulary_leaves_out_are_counted(tmp_path: Path) -> None:
     sides = corpus(tmp_path)
     sides["dev"][0][7] = b"purple elephants fly over us"

@@ -264,7 +264,9 @@ def test_an_unknown_architecture_is_an_error_with_the_known_ones() -> None:
 
 
 def test_a_configuration_without_architecture_is_an_error() -> None:
-    assert mistake(architecture=None) == "run.yaml: architecture: missing; copy it from a preset"
+    assert (
+        mistake(architecture=None) == "run.yaml: architecture: missing; name a preset as `model`, or copy it from one"
+    )
 
 
 def test_mistakes_in_the_model_and_elsewhere_are_reported_together() -> None:

@@ -175,6 +175,12 @@ def test_the_same_seed_gives_the_same_values() -> None:
     assert torch.equal(initialised("normal 1").recurrent.weight, initialised("normal 1").recurrent.weight)
 
 
+def test_the_group_of_a_module_without_parameters_is_no_error() -> None:
+    model = Model()
+    model.projection = nn.Identity()  # as in Deep-Att without fast-forward connections
+    initialise(model, {"projection": Group()})
+
+
 def test_a_group_without_parameters_is_a_user_error() -> None:
     with pytest.raises(UserError, match=r"^training.groups.recurent: this model has no parameter of that name$"):
         initialise(Model(), {"recurent": Group()})

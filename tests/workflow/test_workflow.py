@@ -65,6 +65,7 @@ def test_every_command_that_finds_something_out_returns_it(made: Path) -> None:
     data, run = made / "data", made / "run"
     used = nmtkit.average(model=run, output=made / "averaged", last=1)
     assert [path.name for path in used] == ["step-4"]
+    assert nmtkit.average(used, output=made / "same") == used  # of the run that the checkpoints belong to
     right, wrong = (made / "raw/test.fr").read_text(), made / "wrong.fr"
     wrong.write_text(right.replace("a", "o"))
     files = {"source": made / "raw/test.en", "correct": made / "raw/test.fr", "incorrect": wrong}
@@ -183,6 +184,7 @@ def test_an_ensemble_of_equal_models_translates_as_the_model(made: Path, tmp_pat
         (lambda: nmtkit.prep(dev=("a", "b")), "`dev` and `test` need `train`; without it, all three are read "),
         (lambda: nmtkit.prep(like="x", bpe=3, escape=True), "`like` x: has its own settings; leave out `"),
         (lambda: nmtkit.prep(shard="1/2", merge=True), "`shard`: `merge` and `keep_rejected` are for the com"),
+        (lambda: nmtkit.prep(bpe="x"), "`bpe`: expected a number, found 'x'"),
         (lambda: nmtkit.prep(max_ratio=0.5), "`max_ratio` must be 0 or at least 1, not 0.5"),
         (lambda: nmtkit.prep(train=("a.en", "b.fr"), drop="x,script"), "`drop` x: not one of identical, "),
         (lambda: nmtkit.prep(train=("a.en", "b.fr"), tokenizer="x"), "`tokenizer` x: not one of reversible, "),
@@ -197,7 +199,7 @@ def test_an_ensemble_of_equal_models_translates_as_the_model(made: Path, tmp_pat
         (lambda: nmtkit.score([[], []]), "text 1 is empty: there is nothing to score"),
         (lambda: nmtkit.score([["a"], ["b"]], seeds=True), "text 1: `paired` and `seeds` compare translations;"),
         (lambda: nmtkit.score([["a"], ["b"], ["c"]], seeds=True, paired="bs"), "`paired` compares systems, and "),
-        (lambda: nmtkit.score([["a"], ["b"]], split="dev"), "`checkpoint` and `precision` are for a model; leav"),
+        (lambda: nmtkit.score([["a"], ["b"]], split="dev"), "`precision` and `device` are for a model; leave"),
     ],
 )  # fmt: skip
 def test_what_excludes_each_other_is_said_in_the_names_of_arguments(
