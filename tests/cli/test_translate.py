@@ -227,6 +227,7 @@ def test_given_translations_are_scored(folder: Path, filtered: Callable[..., Any
     (folder / "refs").write_text("a b\n\nx\n")
     out = filtered(b"a b\n\n\n", "--score-reference", "refs", "--scores", "sentence").out
     assert out == "-0.316082\ta b\n0.000000\t\n-inf\tx\n"
+    assert filtered(b"a b\n\n\n", "--score-reference", "refs").out == out  # the default with references
     assert json.loads(filtered(b"a\nb\n\n", "--score-reference", "refs", "--json").out.splitlines()[2])["score"] is None
 
 
