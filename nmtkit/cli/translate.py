@@ -45,7 +45,8 @@ def translate(
         "File with a given translation of each input line, to score instead of translating.", SEARCH)] = None,
     scores: Annotated[Literal["none", "sentence", "token"], Option(
         "Write the score of each translation and a tab before it (sentence), and also a tab and the scores of its "
-        "tokens after it (token). With --score-reference, the default is sentence.", OUTPUT, before="alignment")] = "none",
+        "tokens after it (token). With --score-reference, the default is sentence.", OUTPUT,
+        before="alignment")] = "none",
     attention: Annotated[Path | None, Option(
         "File (.npz) to write the attention weights and the tokens of each translation to.", OUTPUT,
         before="tokenized")] = None,
