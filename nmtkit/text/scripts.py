@@ -6,7 +6,10 @@ import regex
 from langcodes import Language
 
 # Codes of ISO 15924. CLDR names one script for each language; some are combinations, and some languages use several.
-_PARTS = {"Jpan": "Hani Hira Kana", "Kore": "Hang Hani", "Hans": "Hani", "Hant": "Hani", "Aran": "Arab"}
+_PARTS = {
+    "Jpan": "Hani Hira Kana", "Kore": "Hang Hani", "Hans": "Hani", "Hant": "Hani", "Hanb": "Bopo Hani", "Aran": "Arab",
+    "Cyrs": "Cyrl", "Geok": "Geor", "Jamo": "Hang", "Latf": "Latn", "Latg": "Latn", "Syre": "Syrc",
+}  # fmt: skip
 _SEVERAL = {
     "az kk ky tg tk tt ug uz": "Arab Cyrl Latn", "bs sh sr": "Cyrl Latn", "mn": "Cyrl Mong", "pa sd": "Arab Deva Guru",
     "ber kab rif shi tzm zgh": "Arab Latn Tfng", "ckb ha kmr ku ms sdh wo": "Arab Latn",
@@ -44,4 +47,7 @@ def _foreign(language: str) -> regex.Pattern[str]:
     usual = str(tag.maximize().script)
     scripts = _PARTS.get(usual, usual) if tag.script else _SCRIPTS.get(str(tag.language), _PARTS.get(usual, usual))
     own = "".join(rf"\p{{sc={script}}}" for script in scripts.split())
-    return regex.compile(rf"(?V1)[\p{{L}}--[{_COMMON}{own}]]")
+    try:
+        return regex.compile(rf"(?V1)[\p{{L}}--[{_COMMON}{own}]]")
+    except regex.error:  # a script that has no letters of its own, or does not exist: nothing can be said
+        return regex.compile("(?!)")

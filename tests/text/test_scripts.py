@@ -33,6 +33,9 @@ from nmtkit.text.scripts import right_to_left, wrong_script
         ("azb", "کوردی", False),  # langcodes lacks its script
         ("ku", "Kurdî", False),
         ("haw", "ʻʻʻ", False),  # a letter of no script
+        ("de-Latf", "Haus", False),  # a variant of a script
+        ("de-Latf", "дом", True),
+        ("en-Qaaa", "дом", False),  # a script without letters
         ("x", "house", False),  # no valid code
         ("x", "дом", True),
     ],
