@@ -165,7 +165,7 @@ def translate(
         done = progress("translating")
     line = formats.json_object if as_json else formats.moses if request.n_best else partial(formats.columns, scores)
     number = long = 0
-    unknown, met = Counter[str](), list[bool]()  # met: whether each term of the lines is in the translation
+    unknown, met = Counter[str](), Counter[bool]()  # met: whether terms of the lines are in the translation
     with open_output(output) as written, formats.attention_arrays(attention) as keep, done as advance:
         for found in windows:
             for best in found:
@@ -173,7 +173,7 @@ def translate(
                 keep(number, best[0])  # --attention has no n-best list
                 number, long = number + 1, long + (best[0].pieces > 1)
                 unknown.update(best[0].unknown._asdict() if best[0].unknown else {})
-                met += [term.form is not None for term in best[0].terms or ()]
+                met.update(term.form is not None for term in best[0].terms or ())
             written.flush()  # the reader may wait for this before the next line
             advance(len(found))
     if any(unknown.values()):
@@ -181,8 +181,8 @@ def translate(
         log.info(f"nmtkit: unknown words ({request.unk_origin or 'matched'}): {parts}")
     if terms and number and not met:
         _warn(f"no line has a term of {terms}; upper and lower case must be as in the file")
-    if missing := met.count(False):
-        _warn(f"{missing} of {counted(len(met), 'term')} did not fit into the translations; --json names them")
+    if missing := met[False]:
+        _warn(f"{missing} of {counted(met.total(), 'term')} did not fit into the translations; --json names them")
     if long:
         they, were = ("1 line is", "was") if long == 1 else (f"{long} lines are", "were")
         _warn(f"{they} longer than {request.limit} tokens (--max-input-length) and {were} translated in pieces")

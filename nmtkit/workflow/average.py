@@ -1,7 +1,7 @@
 """``average``: the mean of several checkpoints, as a model folder."""
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 
 from nmtkit.folders import ModelFolder
@@ -17,7 +17,8 @@ class AverageOptions:
     checkpoints: Sequence[Path | str] = option((), Option(
         "Checkpoints to average: folders such as run/checkpoints/step-900.", metavar="CHECKPOINT", argument=True))
     _: KW_ONLY
-    model: Path | str = option("run", MODEL)
+    model: Path | str | None = option(None, replace(
+        MODEL, help=f"{MODEL.help}  [default: run, or that of the checkpoints]"))
     output: Path | str = option("averaged", OUTPUT)
     best: int | None = option(None, Option("Average the N best checkpoints that were kept.", at_least=1))
     last: int | None = option(None, Option("Average the N newest checkpoints that were kept.", at_least=1))
@@ -25,16 +26,15 @@ class AverageOptions:
 
 
 def write_average(options: AverageOptions) -> list[Path]:
-    """Write the mean of checkpoints of the run ``model``, or of the run of ``checkpoints``: ``nmtkit average``.
+    """Write the mean of checkpoints of the run ``model`` to the folder ``output``: ``nmtkit average``.
 
     By default it is the mean of all the best checkpoints that were kept. Returns the folders of the checkpoints. Raises
     UserError for checkpoints that are missing or of different runs.
     """
     from nmtkit.training import averaging
 
-    given, run, output = paths(options.checkpoints), Path(options.model), ModelFolder(Path(options.output))
-    if given and options.model == AverageOptions.model:
-        run = ModelFolder.at(given[0]).path
+    given, output = paths(options.checkpoints), ModelFolder(Path(options.output))
+    run = Path(options.model) if options.model else ModelFolder.at(given[0]).path if given else Path("run")
     return averaging.average(ModelFolder(run), output, given, options.best, options.last)
 
 

@@ -166,6 +166,9 @@ def test_report_measures_the_checkpoints_and_the_pairs_that_contrast_reads(folde
 
 def test_every_command_that_takes_a_model_takes_an_ensemble_or_refuses_it(folder: Path, nmtkit: Nmtkit) -> None:
     assert nmtkit("average").status == 0
+    Path("run").rename("other")
+    assert nmtkit("average", *map(str, Path("other/checkpoints").iterdir()), "-o", "of_paths").status == 0
+    Path("other").rename("run")
     assert nmtkit("ensemble", "run", "averaged").status == 0
     assert nmtkit("translate", "-m", "ensemble", "-i", "raw/test.en").out.count("\n") == SIZES["test"]
     assert nmtkit("score", "-m", "ensemble").status == 0

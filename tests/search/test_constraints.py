@@ -28,6 +28,7 @@ EDGES = (PLAIN, BPE, PIECES)
 forms = st.builds(Form, st.lists(st.sampled_from([UNK, 4, 5]), min_size=1, max_size=2).map(tuple), st.just(False))
 initial = st.builds(Form, st.lists(st.sampled_from([UNK, 4, 5]), min_size=1, max_size=2).map(tuple), st.booleans())
 terms = st.lists(st.builds(lambda form, more: (form, *more), forms, st.lists(initial, max_size=1)), max_size=2)
+many_terms = st.lists(terms, max_size=2).map(lambda two: list(itertools.chain(*two)))
 
 
 def contains(ids: Sequence[int], own: Sequence[Term], edges: Edges) -> bool:
@@ -123,11 +124,7 @@ def test_only_a_sentence_whose_translations_lack_a_term_is_searched_with_it(
         assert same(ours, without if met else within)
 
 
-@given(
-    ids=st.lists(st.sampled_from([UNK, 4, 5]), max_size=7),
-    own=st.lists(terms, max_size=2).map(lambda two: list(itertools.chain(*two))),
-    edges=st.sampled_from(EDGES),
-)
+@given(ids=st.lists(st.sampled_from([UNK, 4, 5]), max_size=7), own=many_terms, edges=st.sampled_from(EDGES))
 @settings(max_examples=300, deadline=None)
 def test_the_places_of_all_terms_are_found_if_a_translation_contains_them(
     ids: list[int], own: list[Term], edges: Edges
@@ -174,11 +171,7 @@ def test_where_the_length_leaves_no_room_the_translation_is_as_long_as_it_may_be
     assert len(found.ids) == 2
 
 
-@given(
-    ids=st.lists(st.sampled_from([UNK, 4, 5]), max_size=7),
-    own=st.lists(terms, max_size=2).map(lambda two: list(itertools.chain(*two))),
-    edges=st.sampled_from(EDGES),
-)
+@given(ids=st.lists(st.sampled_from([UNK, 4, 5]), max_size=7), own=many_terms, edges=st.sampled_from(EDGES))
 @settings(max_examples=300, deadline=None)
 def test_what_is_left_of_a_hypothesis_is_nothing_once_it_contains_the_terms(
     ids: list[int], own: list[Term], edges: Edges
@@ -189,11 +182,7 @@ def test_what_is_left_of_a_hypothesis_is_nothing_once_it_contains_the_terms(
     assert (most == 0) == (least == 0) == contains(ids, own, edges)
 
 
-@given(
-    ids=st.lists(st.sampled_from([UNK, 4, 5]), max_size=4),
-    own=terms,
-    edges=st.sampled_from(EDGES),
-)
+@given(ids=st.lists(st.sampled_from([UNK, 4, 5]), max_size=4), own=terms, edges=st.sampled_from(EDGES))
 @settings(max_examples=100, deadline=None)
 def test_a_hypothesis_needs_at_least_the_least_and_at_most_the_most_of_what_is_left(
     ids: list[int], own: list[Term], edges: Edges
