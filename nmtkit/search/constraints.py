@@ -124,6 +124,8 @@ class Automaton:
 
     def places(self, ids: Sequence[int]) -> dict[int, tuple[Form, int]]:
         """By number of the term, the form that a translation contains and its position; as many terms as possible."""
+        if not self._terms:  # most lines
+            return {}
         paths: dict[Possibility, list[tuple[int, int]]] = {possible: [] for possible in self.start}
         for position, word in enumerate([*ids, EOS]):
             longer = dict[Possibility, list[tuple[int, int]]]()

@@ -123,9 +123,8 @@ def _warn_of_languages(prep: Prep) -> None:
             continue
         language = moses_language(side.language)
         if language in _WITHOUT_SPACES and (side.tokenizer == "moses" or language not in _CHARACTERS):
-            tokenizer = "reversible" if language in _CHARACTERS else "none"
-            pieces = "" if language in _CHARACTERS else " and `sentencepiece`"
-            remedy = f"use `tokenizer` {side.language}={tokenizer}{pieces}, or a segmenter as `tokenizer_command`"
+            tokenizer, more = ("reversible", "") if language in _CHARACTERS else ("none", " and `sentencepiece`")
+            remedy = f"use `tokenizer` {side.language}={tokenizer}{more}, or a segmenter as `tokenizer_command`"
             problem = "written without spaces, and this tokenizer does not find its words"
             log.warning(f"language {side.language}: {problem}; {remedy}")
         elif side.tokenizer == "moses" and not has_moses_rules(side.language):
