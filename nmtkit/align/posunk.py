@@ -94,8 +94,9 @@ class Matcher:
 
     A source word whose translation is in the target vocabulary is not plausible: the model would have produced that
     translation. (The attention of a recurrent encoder is often off by one word.) It is matched only if no other source
-    word is left, weighted by the share of its links to unknown words. Numbers and addresses are copied. The first word
-    of a source sentence is looked up in lower case if the lexicon lacks it.
+    word is left, weighted by the share of its links to unknown words. Punctuation that the vocabulary has is never
+    matched. Numbers and addresses are copied. The first word of a source sentence is looked up in lower case if the
+    lexicon lacks it.
     """
 
     lexicon: Lexicon
@@ -140,19 +141,22 @@ class Matcher:
             s for s, word in enumerate(read)
             if word not in explained and (best.get(self._key(read, s)) or word) not in known
         ]  # fmt: skip
+        marks = {s for s, word in enumerate(read) if not any(map(str.isalnum, word))}.difference(free)
+        looks = {t: [0.0 if s in marks else weight for s, weight in enumerate(row)] for t, row in looks.items()}
         # With a position instead of attention, only its neighbourhood is searched.
-        nearby = looks if len(looks) == len(unknown) else nearness(target, links, len(read)) | dict(looks)
+        nearby = looks if len(looks) == len(unknown) else nearness(target, links, len(read)) | looks
         origins = match(nearby, dict.fromkeys(free, 1.0))
         if len(origins) < len(unknown):
             weights, used = self.weights, set(origins.values())
             likely = {
                 s: weights.get(word) or weights.get(self._key(read, s), _LEAST_WEIGHT)
                 for s, word in enumerate(read)
-                if s not in used
+                if s not in used and s not in marks
             }
             origins |= match({t: row for t, row in looks.items() if t not in origins}, likely)
         if len(origins) < len(unknown):
-            origins = _named(target, [*links, *most_looked_at(looks)], len(read)) | origins
+            named = _named(target, [*links, *most_looked_at(looks)], len(read))
+            origins = {t: s for t, s in named.items() if s not in marks} | origins
         entries = {
             s: entry
             for s in origins.values()

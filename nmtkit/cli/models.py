@@ -16,8 +16,8 @@ def models(options: ModelsOptions, as_json: AsJson = False) -> None:
 
     A preset is shown as a complete configuration with the section that each value comes from; "(base: VALUE)" marks
     what differs from the paper's base system. Save it to a file, edit it, and train it with nmtkit train --config. In
-    the list, "trained here" names the model folders in the current folder that were trained with the preset.
-    The JSON also has the number of parameters of each preset as nmtkit builds it.
+    the list, "trained here" names the model folders in the current folder that were trained with the preset or its
+    small version. The JSON also has the number of parameters of each preset as nmtkit builds it.
 
     Every preset has a small version, such as deep-att-small, for 10,000 to 200,000 sentence pairs: narrower, with more
     dropout and a learning rate for few updates. The list leaves these out.
@@ -48,13 +48,15 @@ def _print_list() -> None:
     trained = trained_here()
     tables: dict[tuple[str, str], list[list[str]]] = {}
     for name in preset_names():
-        paper = find_preset(name).paper
+        preset = find_preset(name)
+        paper, small = preset.paper, preset.small and preset.small.paper
+        folders = [folder + " (small)" * (own == small) for folder, own in trained if own in (paper, small)]
         row = [
             name,
             "-" if paper["score"] is None else f"{paper['score']:.2f}".removesuffix("0"),
             "-" if paper["parameters"] is None else f"{paper['parameters']:g}",
             paper["section"],
-            ", ".join(folder for folder, config in trained if config.get("paper") == paper) or "-",
+            ", ".join(folders) or "-",
         ]
         # By task, because scores of different test sets or kinds of BLEU must not share a column.
         tables.setdefault((paper["title"], paper["task"]), []).append(row)

@@ -72,7 +72,8 @@ def translate(
     With --replace-unk, an unknown word in the output is replaced by the lexicon's translation of its source word, or
     else by a copy of it. The source word is the one with the highest attention weight among those whose translation is
     not in the target vocabulary, and a different one for each unknown word; if there are too few, other source words
-    are weighted by how often they are linked to words outside the vocabulary. Numbers, dates, e-mail addresses and URLs
+    are weighted by how often they are linked to words outside the vocabulary. Punctuation that the target vocabulary
+    has is left out, and an unknown word without a source word stays <unk>. Numbers, dates, e-mail addresses and URLs
     are always copied. A replacement at the beginning of a sentence is capitalised if sentences of the training text
     are. With --unk-origin papers, the source word is the one with the highest attention weight of all or, for a model
     trained on data from nmtkit vocab --unkpos, the one that the model points to. The numbers of unknown words

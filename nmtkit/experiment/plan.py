@@ -25,7 +25,10 @@ def examine_plan(experiment: Experiment, data: Path) -> list[str]:
     findings = []
     updates = planned_updates(experiment.training, src, tgt)
     if updates is not None and updates < FEW_UPDATES:
-        findings.append(f"only {counted(updates, 'update')}; fewer than {FEW_UPDATES:,} are rarely enough")
+        limit = "max_updates" if updates == experiment.training.max_updates else "max_epochs"
+        findings.append(
+            f"training.{limit} allows only {counted(updates, 'update')}; fewer than {FEW_UPDATES:,} are rarely enough"
+        )
     words = tgt.tokens + tgt.lines  # EOS included
     parameters = parameters_by_part(experiment, *vocabulary_sizes(experiment, data))["total"]
     share = parameters / max(1, words)

@@ -70,6 +70,11 @@ class Experiment:
 
 def build_experiment(values: Mapping[str, Any], where: str) -> Experiment:
     """An experiment from plain values. Raises UserError, beginning with ``where``, if they do not fit the schema."""
+    if "base" in values:
+        raise UserError(
+            f"{where}: base: not a key of a configuration; name the preset as `model`, and leave only the values that "
+            "differ from it in the file"
+        )
     architecture = values.get("architecture")
     if architecture is None:
         raise UserError(f"{where}: architecture: missing; name a preset as `model`, or copy it from one")

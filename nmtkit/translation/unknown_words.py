@@ -10,7 +10,7 @@ from nmtkit.align.lexicon import NO_LEXICON, Lexicon
 from nmtkit.align.posunk import UNKNOWN, Matcher, Replacement, most_looked_at, replace_unknown, respelled
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.search.beam import Floats
-from nmtkit.symbols import SPELLINGS, UNK
+from nmtkit.symbols import SPELLINGS, UNK, UNKPOS
 from nmtkit.text.pipeline import TextPipeline, letters
 from nmtkit.text.reversible import JOINER
 from nmtkit.text.sentencepieces import MARK
@@ -66,7 +66,7 @@ class UnknownWords:
         # Source positions predicted by an annotated model take precedence over attention.
         looks = dict[int, list[float]]()
         if attention is not None:
-            looks = {t: attention[t].tolist() for t in unknown if tokens[t] == SPELLINGS[UNK]}
+            looks = {t: attention[t].tolist() for t in unknown if tokens[t] in (SPELLINGS[UNK], UNKPOS[-1])}
         if origin == "papers":
             return replace_unknown(tokens, most_looked_at(looks), source, written, self._lexicon_of_tokens.best)
         return self._matcher.replace(tokens, [], looks, source, written)

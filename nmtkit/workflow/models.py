@@ -42,7 +42,8 @@ def describe_presets(options: ModelsOptions) -> list[dict[str, Any]]:
             "score": preset.paper["score"],
             "parameters_ours": millions(name),
             "parameters_paper": preset.paper["parameters"],
-            "trained_here": [folder for folder, config in trained if config.get("paper") == preset.paper],
+            "trained_here": [folder for folder, paper in trained if paper == preset.paper],
+            "small_trained_here": [folder for folder, paper in trained if preset.small and paper == preset.small.paper],
         }
         for name, preset in found.items()
     ]
@@ -51,13 +52,13 @@ def describe_presets(options: ModelsOptions) -> list[dict[str, Any]]:
 list_presets = by_keyword(ModelsOptions, describe_presets)
 
 
-def trained_here() -> list[tuple[str, dict[str, Any]]]:
-    """The names and configurations of the model folders in the current folder."""
+def trained_here() -> list[tuple[str, Any]]:
+    """The names of the model folders in the current folder, with the ``paper`` of their configurations."""
     folders = []
     for path in sorted(Path().glob(f"*/{ModelFolder(Path()).config.name}")):
         try:
             check_regular(path.parent)
-            folders.append((path.parent.name, load_yaml(path)))
+            folders.append((path.parent.name, load_yaml(path).get("paper")))
         except UserError:  # a config.yaml that is not nmtkit's
             continue
     return folders

@@ -65,9 +65,12 @@ def write_report(options: ReportOptions) -> Path:
 
     from nmtkit.evaluation.comparison import Compared, compare
     from nmtkit.evaluation.report import most_different, render, sentences
-    from nmtkit.translation.testset import translate_held_out
+    from nmtkit.translation.testset import read_held_out, translate_held_out
 
-    # Before translating, so that damaged metrics are reported at once.
+    # Before translating, so that wrong numbers and damaged metrics are reported at once.
+    numbers = []
+    if options.lines is not None:
+        numbers = _numbers(options.lines, len(read_held_out(data, "test").sources))
     histories = [_history(ModelFolder.at(folder)) for folder in folders]
     translated = [
         translate_held_out(
@@ -90,9 +93,7 @@ def write_report(options: ReportOptions) -> Path:
     paired = options.paired if len(systems) > 1 else None
     comparison = compare(Compared(systems, *translated[0].compared[1:]), paired, False, options.subset_metric)
     said = sentences(translated[0].sources, comparison)
-    chosen = most_different(said, 3)
-    if options.lines is not None:
-        chosen = [said[i - 1] for i in _numbers(options.lines, len(said))]
+    chosen = [said[i - 1] for i in numbers] or most_different(said, 3)
     looks = [(sentence, _looks(sentence, translated, histories)) for sentence in chosen]
     subtitle = f"{counted(len(said), 'sentence')} of {data}; nmtkit {__version__}"
     page = render(histories, comparison, looks, said, options.count, subtitle)

@@ -140,6 +140,7 @@ def _read_files(paths: Sequence[Text], ref_paths: Sequence[Text], options: Score
     from nmtkit.evaluation.comparison import Compared, System
     from nmtkit.evaluation.names import UnknownWords, count_symbols
     from nmtkit.evaluation.subsets import unknown_free
+    from nmtkit.text.moses import has_moses_rules
     from nmtkit.text.pipeline import TextPipeline
     from nmtkit.text.sentencepieces import MARK
     from nmtkit.translation.testset import describe, read_set, text_name
@@ -167,6 +168,10 @@ def _read_files(paths: Sequence[Text], ref_paths: Sequence[Text], options: Score
     src_side, tgt_side = (prep.src, prep.tgt) if prep else (Side("en"), Side("en"))
     # English rules suffice to count the words of any source.
     reader, tgt = pipeline(src_side, src_side.language), pipeline(tgt_side, language or tgt_side.language)
+    if tgt.side.tokenizer == "moses" and not has_moses_rules(tgt.side.language):
+        log.info(
+            f"nmtkit: language {tgt.side.language}: Moses has no rules for it; tokenised BLEU uses the English ones"
+        )
     words = [[tgt.tokenize(line) for line in lines] for lines in (*refs, *texts)]
     ref_words, hyp_words = words[: len(refs)], words[len(refs) :]
     on = "words as given" if tokenized else describe(tgt.side)

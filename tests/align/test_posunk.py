@@ -156,6 +156,28 @@ def test_a_word_that_attends_to_eos_can_be_matched_to_an_unknown_source_word() -
     assert matched("die <unk>", "the comes", {1: [LEAST / 2, LEAST / 2, 1 - LEAST]}, []) == "die <unk>"
 
 
+@pytest.mark.parametrize(
+    ("source", "look", "links", "result"),
+    [
+        ("comes .", [0.1, 0.6, 0.3], [], "kommt kommt"),
+        ("comes .", [0.0, 0.6, 0.4], [], "kommt <unk>"),
+        ("comes .", None, [(1, 1)], "kommt <unk>"),
+        ("comes . →", [0.1, 0.6, 0.1, 0.2], [], "kommt →"),  # not in the vocabulary
+    ],
+)
+def test_punctuation_of_the_vocabulary_is_not_copied(
+    source: str, look: list[float] | None, links: list[tuple[int, int]], result: str
+) -> None:
+    matcher, read = Matcher(sure({"comes": "kommt"}), {"kommt", "."}, capitals=False), source.split()
+    words, _ = matcher.replace(["kommt", "<unk>"], links, {} if look is None else {1: look}, read, read)
+    assert " ".join(words) == result
+
+
+def test_attention_finds_the_source_word_of_an_unknown_word_with_position_null() -> None:
+    assert matched("kommt <unkpos_null>", "comes Alsara", {1: [0.1, 0.8, 0.1]}, []) == "kommt Alsara"
+    assert matched("kommt <unkpos_null>", "comes Alsara", {}, []) == "kommt <unk>"
+
+
 def test_an_implausible_source_position_is_corrected_to_a_neighbour() -> None:
     def corrected(target: str, links: list[tuple[int, int]]) -> str:
         return matched(target, "Alsara comes in Pontypridd", {}, links)

@@ -15,7 +15,8 @@ Run = Callable[..., Any]  # the command line of tests/conftest.py
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A working folder in which one system was trained, with another user's settings."""
     monkeypatch.chdir(tmp_path)
-    for name, content in {"mine": dump_yaml(load_preset("rnnsearch")), "other": "- 1\n", "third": "paper: x\n"}.items():
+    mine, small = (dump_yaml(load_preset(name)) for name in ("rnnsearch", "rnnsearch-small"))
+    for name, content in {"mine": mine, "less": small, "other": "- 1\n", "third": "paper: x\n"}.items():
         (tmp_path / name).mkdir()
         (tmp_path / name / "config.yaml").write_text(content)
     return tmp_path
@@ -29,7 +30,8 @@ def test_every_preset_is_listed_under_its_paper(nmtkit: Run) -> None:
     assert dtmt["score"] == 44.41
     assert dtmt["parameters_ours"] == pytest.approx(dtmt["parameters_paper"], abs=0.05)
     assert rows["rnnsearch"]["trained_here"] == ["mine"]
-    assert dtmt["trained_here"] == []
+    assert rows["rnnsearch"]["small_trained_here"] == ["less"]
+    assert dtmt["trained_here"] == dtmt["small_trained_here"] == []
 
 
 def test_the_list_has_a_line_for_each_preset_and_fits_a_terminal(nmtkit: Run) -> None:
@@ -39,7 +41,7 @@ def test_the_list_has_a_line_for_each_preset_and_fits_a_terminal(nmtkit: Run) ->
     [line] = [line for line in lines if line.startswith("dtmt1 ")]
     assert line.split() == ["dtmt1", "44.41", "170.5", "Tables", "1,", "3", "and", "6", "-"]
     [line] = [line for line in lines if line.startswith("rnnsearch ")]
-    assert line.endswith(" mine")
+    assert line.endswith(" less (small), mine")
     assert max(map(len, lines)) <= 100
 
 

@@ -141,6 +141,14 @@ def test_assuming_that_text_is_english_is_logged(nmtkit: Run) -> None:
     assert outcome.err == "nmtkit: tokenised BLEU assumes English; set --language for another language\n"
 
 
+def test_a_language_that_moses_does_not_know_is_logged(nmtkit: Run) -> None:
+    write("hyp", REF)
+    write("ref", REF)
+    said = "nmtkit: language qu: Moses has no rules for it; tokenised BLEU uses the English ones\n"
+    assert nmtkit("score", "hyp", "ref", "-l", "qu").err == said
+    assert nmtkit("score", "hyp", "ref", "-l", "de").err == ""
+
+
 def test_text_that_looks_tokenised_gets_a_warning(nmtkit: Run) -> None:
     write("hyp", ["It rains .", "It does not rain .", "Why ?"])
     write("ref", ["It rains.", "It does not rain.", "Why?"])

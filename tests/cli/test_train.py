@@ -155,19 +155,21 @@ def test_a_run_cannot_be_resumed_with_another_annotation(prepared: Path, nmtkit:
     assert "has other settings, see above: text train.tgt, annotated; restore them" in outcome.err
 
 
-PLAN = "this plan can hardly work: only 10 updates; fewer than 1,000 are rarely enough; "
+PLAN = "this plan can hardly work: training.max_epochs allows only 10 updates; fewer than 1,000 are rarely enough; "
 
 
 def test_an_unsuitable_plan_gets_one_warning_with_the_remedy(prepared: Path, nmtkit: Nmtkit) -> None:
     begun = nmtkit(*TRAIN, "--max-updates", 1)
-    assert "this plan can hardly work: only 1 update;" in begun.err
+    assert "this plan can hardly work: training.max_updates allows only 1 update;" in begun.err
     assert "; `nmtkit train --model rnnsearch-small` is for small corpora\n" in begun.err
     assert "hardly" not in nmtkit(*TRAIN).err  # no warning when a run is resumed
     alone = [*TRAIN[:2], "rnnsearch-small", *TRAIN[3:], "-o", "other"]
     remedy = "with a small corpus, use more epochs, smaller batches and a smaller model"
     assert PLAN + remedy in nmtkit(*alone).err
     plan = nmtkit("doctor", "-s", "en", "--model", "deep-att").out
-    assert re.search(r"^data: deep-att: only 7 updates; fewer than 1,000 are rarely enough$", plan, re.M)
+    assert re.search(
+        r"^data: deep-att: training.max_epochs allows only 7 updates; fewer than 1,000 are rarely enough$", plan, re.M
+    )
     assert re.search(r"^data: deep-att: [\d.]+ M parameters for \d+ target words, [\d,]+ per word", plan, re.M)
 
 

@@ -27,10 +27,15 @@ def plan(preset: str, **training: Any) -> Experiment:
 
 def test_full_size_deep_att_on_5000_pairs_gets_two_warnings(tmp_path: Path) -> None:
     few, many = examine_plan(plan("deep-att"), text(tmp_path, 5000))
-    assert few == "only 56 updates; fewer than 1,000 are rarely enough"
+    assert few == "training.max_epochs allows only 56 updates; fewer than 1,000 are rarely enough"
     assert many.startswith(("219.", "220."))
     assert "M parameters for 65,000 target words, 3," in many
     assert many.endswith("per word; more than 100 overfit")
+
+
+def test_a_warning_of_few_updates_names_the_limit(tmp_path: Path) -> None:
+    [few] = examine_plan(plan("bideep-small", max_updates=300), text(tmp_path, 20_000))
+    assert few == "training.max_updates allows only 300 updates; fewer than 1,000 are rarely enough"
 
 
 @pytest.mark.parametrize("preset", ["deep-att", "dtmt4", "densenmt-8l-2", "bideep", "transformer-big"])

@@ -133,7 +133,7 @@ def test_a_small_version_says_whether_it_was_trained() -> None:
     assert (trained["task"], trained["score"], trained["parameters"]) == (TRAINED, 38.49, None)
     assert (untrained["task"], untrained["score"]) == (UNTRAINED, None)
     assert trained["section"] == "small version of bideep, Table 4, BiDeep"
-    assert sum(find_preset(name + SMALL).paper["score"] is not None for name in preset_names()) == 16
+    assert sum(find_preset(name + SMALL).paper["score"] is not None for name in preset_names()) == 17
 
 
 def test_a_small_version_keeps_the_changes_of_its_system_and_may_have_its_own() -> None:
@@ -266,6 +266,13 @@ def test_an_unknown_architecture_is_an_error_with_the_known_ones() -> None:
 def test_a_configuration_without_architecture_is_an_error() -> None:
     assert (
         mistake(architecture=None) == "run.yaml: architecture: missing; name a preset as `model`, or copy it from one"
+    )
+
+
+def test_a_base_in_a_configuration_is_an_error_that_names_the_remedy() -> None:
+    assert mistake(base="bideep-small") == (
+        "run.yaml: base: not a key of a configuration; name the preset as `model`, and leave only the values that "
+        "differ from it in the file"
     )
 
 
