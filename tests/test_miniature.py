@@ -180,7 +180,7 @@ def test_every_row_of_the_plan_builds(
         values = [f"--set={key}={value}" for key, value in settings["set"].items()]
         done = nmtkit("train", "--dry-run", "--model", settings["preset"], *values)
         assert done.status == 0, done.err
-        shown = yaml.safe_load(done.out.partition("\n\n")[0])
+        shown = yaml.safe_load(done.out)
         assert float(shown["training"]["optimizer"]["lr"]) == float(settings["set"]["training.optimizer.lr"])
 
 

@@ -70,14 +70,14 @@ class _JsonLines(logging.Handler):
 
 
 def _print_sizes(planned: "Experiment", data: Path) -> None:
-    """Print the number of parameters of each part with the user's vocabularies, and the paper's total."""
+    """Print the number of parameters of each part with the user's vocabularies, and the paper's total, as comments."""
     from nmtkit.experiment.size import parameters_by_part, vocabulary_sizes
 
     words, paper_words = vocabulary_sizes(planned, data), planned.data.words
     counts = parameters_by_part(planned, *words)
     counts["total with the preset's words"] = parameters_by_part(planned, *paper_words)["total"]
-    print("{:<30}{:,} source, {:,} target; the preset's are {:,} and {:,}".format("words", *words, *paper_words))
+    print("# {:<30}{:,} source, {:,} target; the preset's are {:,} and {:,}".format("words", *words, *paper_words))
     for part, count in counts.items():
-        print(f"{part:<30}{count / 1e6:>10.2f} M")
+        print(f"# {part:<30}{count / 1e6:>10.2f} M")
     stated = planned.paper.parameters
-    print(f"{'the paper says':<30}" + ("nothing" if stated is None else f"{stated:>10g} M"))
+    print(f"# {'the paper says':<30}" + ("nothing" if stated is None else f"{stated:>10g} M"))

@@ -38,9 +38,9 @@ def read_words(path: Path) -> list[str]:
     return list(words)
 
 
-def _listed_words(path: Path) -> Iterator[tuple[int, str]]:
+def _listed_words(path: Path) -> list[tuple[int, str]]:
     """Line number and word of a file with one word, or a word and its count, per line."""
-    counted = None
+    counted, entries = None, list[tuple[int, str]]()
     for number, line in enumerate(read_lines(path), 1):
         # Not ``split()``: words may contain other white space.
         fields = re.split("[ \t]", line.removesuffix(f" {_FLAG}"))
@@ -50,7 +50,10 @@ def _listed_words(path: Path) -> Iterator[tuple[int, str]]:
         if len(fields) != 1 + counted or has_count != counted or not fields[0]:
             kind = "a word and a count" if counted else "a word"
             raise UserError(f"{path}:{number}: expected {kind}, found {line!r}")
-        yield number, fields[0]
+        if line.endswith(f" {_FLAG}"):
+            entries = [entry for entry in entries if entry[1] != fields[0]]
+        entries.append((number, fields[0]))
+    return entries
 
 
 def numbered_words(path: Path) -> Iterator[tuple[int, str]]:

@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 from sentencex import segment
 
+from nmtkit.text.scripts import WITHOUT_SPACES, base_language
+
 _WINDOW = 4_000  # characters
-_SPACELESS = {"bo", "ja", "km", "lo", "my", "th", "yue", "zh"}  # languages without spaces between sentences
 
 
 class Span(NamedTuple):
@@ -57,7 +58,7 @@ def between(text: str, spans: Sequence[Span], language: str) -> list[str]:
     """
     starts, ends = [*(span.start for span in spans), len(text)], [0, *(span.end for span in spans)]
     gaps = [text[end:start] for end, start in zip(ends, starts, strict=True)]
-    space = "" if language in _SPACELESS else " "
+    space = "" if base_language(language) in WITHOUT_SPACES else " "
     return [gap or (space if 0 < number < len(spans) else "") for number, gap in enumerate(gaps)]
 
 

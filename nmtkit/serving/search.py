@@ -5,19 +5,15 @@ A worker is a process, or the only search thread. It also serialises the answers
 
 import json
 import math
-import multiprocessing
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
-
-import torch
 
 from nmtkit.documents.alignment import Aligned, align
 from nmtkit.documents.placeholders import stand_ins
 from nmtkit.errors import UserError
 from nmtkit.search.ensemble import Ensemble
-from nmtkit.translation import loading
-from nmtkit.translation.jobs import Models
+from nmtkit.translation.jobs import Models, load_here
 from nmtkit.translation.request import Request
 from nmtkit.translation.translation import Translation
 from nmtkit.translation.translator import Translator
@@ -68,9 +64,7 @@ def translators_of(offers: tuple[Offer, ...]) -> dict[str, Translator]:
 
     Raises UserError for models that cannot be used.
     """
-    if multiprocessing.parent_process():  # a worker process uses one core
-        torch.set_num_threads(1)
-    translators = {offer.name: loading.load(*offer.models) for offer in offers}
+    translators = {offer.name: load_here(offer.models) for offer in offers}
     for translator in translators.values():
         if translator.lexicon is not None:
             _ = translator.lexicon.best  # load it now; it is lazy, and the folder may be deleted
@@ -96,7 +90,7 @@ def describe(offers: tuple[Offer, ...], request: Request) -> list[Description]:
                 translator.tgt_pipeline.side.language,
                 len(model.members) if isinstance(model, Ensemble) else 1,
                 round(translator.model_bytes / 1e6, 1),
-                _has_attention(translator),
+                translator.has_attention,
                 request.search(translator.search).beam_size,
                 translator.lexicon is not None,
                 stand_ins(translator),
@@ -117,15 +111,6 @@ def search(offers: tuple[Offer, ...], batch: Batch) -> list[Answer]:
         )
         for sentence, best in zip(batch.sentences, found, strict=True)
     ]
-
-
-def _has_attention(translator: Translator) -> bool:
-    """Whether the model has attention weights, found by a test translation."""
-    try:
-        [[best]] = translator.answer(["a"], Request(attention=True))
-    except UserError:
-        return False
-    return best.looks is not None
 
 
 def _fields(best: list[Translation]) -> str:

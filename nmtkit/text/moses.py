@@ -6,15 +6,12 @@ from typing import Any
 from sacremoses import MosesPunctNormalizer, MosesTokenizer
 from sacremoses.corpus import NonbreakingPrefixes
 
-
-def moses_language(language: str) -> str:
-    """The language code for sacremoses: pt for pt-BR."""
-    return re.split("[-_]", language)[0].lower()
+from nmtkit.text.scripts import base_language
 
 
 def has_moses_rules(language: str) -> bool:
     """True if sacremoses has a list of abbreviations for the language; otherwise it uses the English one."""
-    return moses_language(language) in NonbreakingPrefixes().available_langs.values()
+    return base_language(language) in NonbreakingPrefixes().available_langs.values()
 
 
 def normalizations(language: str) -> list[tuple[re.Pattern[str], str]]:

@@ -18,7 +18,8 @@ from nmtkit.lines import copy_file
 from nmtkit.text import reversible
 from nmtkit.text.bpe import Segmenter
 from nmtkit.text.command import Command
-from nmtkit.text.moses import make_tokenizer, moses_language, normalizations
+from nmtkit.text.moses import make_tokenizer, normalizations
+from nmtkit.text.scripts import base_language
 from nmtkit.text.sentencepieces import MARK, SentencePieces
 from nmtkit.text.settings import MOSES, Side, in_form, load_prep
 from nmtkit.text.truecasing import Truecaser
@@ -42,7 +43,7 @@ class TextPipeline:
     def __init__(
         self, side: Side, truecaser: Truecaser | None = None, segmenter: Segmenter | SentencePieces | None = None
     ) -> None:
-        language = moses_language(side.language)
+        language = base_language(side.language)
         self.side = side
         self.truecaser = truecaser
         self.segmenter = segmenter

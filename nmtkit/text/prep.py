@@ -21,15 +21,13 @@ from nmtkit.machine.progress import progress
 from nmtkit.text.cleaning import clean_shards, report_lost, write_rejected
 from nmtkit.text.learning import choose_merges, learn_segmenters, learn_truecasers
 from nmtkit.text.manifest import DATA_FILES, PrepReport, describe_file, is_data_file, reference_files, versions
-from nmtkit.text.moses import has_moses_rules, moses_language
+from nmtkit.text.moses import has_moses_rules
 from nmtkit.text.pipeline import TextPipeline, copy_prep
 from nmtkit.text.raw import Files
 from nmtkit.text.round_trip import round_trip, sample
+from nmtkit.text.scripts import CHARACTERS, WITHOUT_SPACES, base_language
 from nmtkit.text.settings import TWO_FILES, Cleaning, Development, Prep, load_prep
 from nmtkit.text.work import CHUNK_LINES, Work, join_lines, remove, split_lines
-
-_CHARACTERS = ("zh", "yue", "ja")  # the reversible tokenizer makes each character a token
-_WITHOUT_SPACES = (*_CHARACTERS, "th", "lo", "km", "my")
 
 log = logging.getLogger(__name__)
 
@@ -121,9 +119,9 @@ def _warn_of_languages(prep: Prep) -> None:
     for side in (prep.src, prep.tgt):
         if side.tokenizer not in ("moses", "reversible") or side.command:
             continue
-        language = moses_language(side.language)
-        if language in _WITHOUT_SPACES and (side.tokenizer == "moses" or language not in _CHARACTERS):
-            tokenizer, more = ("reversible", "") if language in _CHARACTERS else ("none", " and `sentencepiece`")
+        language = base_language(side.language)
+        if language in WITHOUT_SPACES and (side.tokenizer == "moses" or language not in CHARACTERS):
+            tokenizer, more = ("reversible", "") if language in CHARACTERS else ("none", " and `sentencepiece`")
             remedy = f"use `tokenizer` {side.language}={tokenizer}{more}, or a segmenter as `tokenizer_command`"
             problem = "written without spaces, and this tokenizer does not find its words"
             log.warning(f"language {side.language}: {problem}; {remedy}")

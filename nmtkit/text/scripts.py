@@ -1,9 +1,13 @@
 """The scripts of languages, from Unicode's CLDR (langcodes) and the properties of letters (regex)."""
 
+import re
 from functools import cache
 
 import regex
 from langcodes import Language
+
+CHARACTERS = ("zh", "yue", "ja")  # languages in which the reversible tokenizer makes each character a token
+WITHOUT_SPACES = (*CHARACTERS, "th", "lo", "km", "my", "bo")  # between words or sentences
 
 # Codes of ISO 15924. CLDR names one script for each language; some are combinations, and some languages use several.
 _PARTS = {
@@ -20,6 +24,11 @@ _WRITTEN_AS = {"aii": "syr", "azb": "az-Arab", "pbt": "ps"}  # langcodes lacks t
 _RIGHT_TO_LEFT = frozenset("Adlm Arab Aran Armi Hebr Mand Nkoo Rohg Samr Syrc Thaa".split())
 _COMMON = r"\p{sc=Zyyy}\p{sc=Zinh}"  # letters of no script, such as a modifier apostrophe
 _LETTER = regex.compile(rf"(?V1)[\p{{L}}--[{_COMMON}]]")
+
+
+def base_language(language: str) -> str:
+    """The code of a language without its script and region: pt for pt-BR."""
+    return re.split("[-_]", language)[0].lower()
 
 
 def right_to_left(language: str) -> bool:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from nmtkit.errors import UserError
+from nmtkit.text.scripts import base_language
 
 MARK = "\u2581"  # begins the first piece of each word
 _CACHED_WORDS = 200_000  # about 100 MB
@@ -90,7 +91,7 @@ def learn_sentencepieces(counts: Counter[str], size: int, languages: Iterable[st
     """
     trainer = package().SentencePieceTrainer
     ordered = sorted(((plain(word), n) for word, n in counts.items()), key=lambda item: (-item[1], item[0]))
-    many = any(language.partition("-")[0].partition("_")[0] in _MANY_CHARACTERS for language in languages)
+    many = any(base_language(language) in _MANY_CHARACTERS for language in languages)
     model = io.BytesIO()
     try:
         trainer.train(

@@ -73,14 +73,16 @@ class Job:
         return translator_of(self.models).answer(lines, self.request, targets)
 
 
-@lru_cache(maxsize=1)
-def translator_of(models: Models) -> Translator:
-    """The translator of this process, loaded once. Raises UserError for models that cannot be used."""
+def load_here(models: Models) -> Translator:
+    """A translator, with this process prepared for search. Raises UserError for models that cannot be used."""
     if multiprocessing.parent_process():  # a worker, which has its own core
         torch.set_num_threads(1)
     memory.keep()
     with processes.loading():
         return loading.load(*models)
+
+
+translator_of = lru_cache(maxsize=1)(load_here)  # the only translator of a process
 
 
 def processes_for(translator: Translator) -> int:

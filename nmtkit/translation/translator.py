@@ -23,7 +23,7 @@ from nmtkit.search.constraints import Constraints
 from nmtkit.search.scorer import Scorer
 from nmtkit.search.settings import LengthPenalty, Search
 from nmtkit.search.shortlist import Shortlists
-from nmtkit.symbols import EOS
+from nmtkit.symbols import EOS, UNK
 from nmtkit.text.pipeline import TextPipeline
 from nmtkit.translation import mbr
 from nmtkit.translation.glossary import Glossary, Occurrence, edges_of
@@ -178,6 +178,14 @@ class Translator:
         found = search(replace(request, n_best=max(n, request.search(self.search).beam_size)))
         samples = search(request.samples())
         return [mbr.ranked(best, list(map(str, drawn)))[:n] for best, drawn in zip(found, samples, strict=True)]
+
+    @cached_property
+    def has_attention(self) -> bool:
+        """Whether the model has attention weights, found by a test translation."""
+        ids, search = [[UNK]], replace(self.search, beam_size=1)
+        others = [ids] * (len(self.sources) - 1)
+        [(_, [best])] = translate_each(self.model, ids, search, device=self.device, attention=True, others=others)
+        return best.attention is not None
 
     @cached_property
     def _writer(self) -> Writer:

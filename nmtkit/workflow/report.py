@@ -173,10 +173,9 @@ def _looks(sentence: "Sentence", translated: "list[Translated]", histories: "lis
 
     looks = []
     for t, history in zip(translated, histories, strict=True):
-        try:
-            [[best]] = t.translator.answer([sentence.source], Request(attention=True))
-        except UserError:  # it has no attention
+        if not t.translator.has_attention:
             continue
+        [[best]] = t.translator.answer([sentence.source], Request(attention=True))
         if best.attention is not None:
             source, target = ([*tokens, "</s>"] for tokens in (best.source, best.tokens))
             looks.append(Look(history.name, source, target, best.attention))

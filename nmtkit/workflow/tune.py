@@ -72,13 +72,11 @@ def search_penalties(options: TuneOptions) -> Tuned:
         settings = tuning.grid(search, alphas, betas)
     except ValueError as error:
         raise UserError(f"`alphas` {options.alphas}, `betas` {options.betas}: {error}") from None
-    try:
-        n_best = _n_best(translator, held_out.sources, attention=True)
-    except UserError:  # the model has no attention
+    if not translator.has_attention:
         settings = [setting for setting in settings if not setting.coverage_penalty]
         if not settings:
-            raise UserError(f"`betas` {options.betas}: the model has no attention, so only 0 can be tried") from None
-        n_best = _n_best(translator, held_out.sources, attention=False)
+            raise UserError(f"`betas` {options.betas}: the model has no attention, so only 0 can be tried")
+    n_best = _n_best(translator, held_out.sources)
     tried = [search, *settings]  # the model's own first, so that they win ties
     return Tuned(tried, tuning.tune(n_best, held_out.refs, options.metric, tried), len(held_out.sources))
 
@@ -86,14 +84,14 @@ def search_penalties(options: TuneOptions) -> Tuned:
 tune = by_keyword(TuneOptions, search_penalties)
 
 
-def _n_best(translator: "Translator", sources: list[str], attention: bool) -> "list[list[Candidate]]":
-    """The n-best list of every line, as long as the beam; without ``attention``, coverage is 0."""
+def _n_best(translator: "Translator", sources: list[str]) -> "list[list[Candidate]]":
+    """The n-best list of every line, as long as the beam; without attention, coverage is 0."""
     from nmtkit.evaluation.tuning import Candidate
     from nmtkit.search.beam import coverage
     from nmtkit.translation.testset import translate_each
 
     n_best = []
-    request = Request(n_best=translator.search.beam_size, attention=attention)
+    request = Request(n_best=translator.search.beam_size, attention=translator.has_attention)
     for translations in translate_each(translator, sources, request):
         candidates = []
         for t in translations:

@@ -11,7 +11,9 @@ from nmtkit.errors import UserError
 WORDS = ["the", "no", "12", "eos", "über", "a:b", "'", '"', "#x", "@@"]
 FILES = {
     "dict.en.txt": "".join(f"{word} {900 - n}\n" for n, word in enumerate(WORDS)) + "madeupword0000 0\n",
-    "flags.txt": "<s> 1 #fairseq:overwrite\n" + "".join(f"{word} 3\n" for word in WORDS),
+    "flags.txt": "<s> 1 #fairseq:overwrite\n@@ 9\n"
+    + "".join(f"{word} 3\n" for word in WORDS[:-1])
+    + "@@ 3 #fairseq:overwrite\n",
     "opennmt.vocab": "<unk>\t0\n<blank>\t0\n" + "".join(f"{word}\t7\n" for word in WORDS),
     "joeynmt.txt": "\n".join(["<unk>", "<pad>", "<s>", "</s>", *WORDS]),
     "marian.yml": "</s>: 0\n<unk>: 1\n" + "".join(f"{json.dumps(w)}: {n}\n" for n, w in enumerate(WORDS, 2)),

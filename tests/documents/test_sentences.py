@@ -55,7 +55,8 @@ def test_abbreviations_end_no_sentence(language: str, text: str) -> None:
 def test_sentences_without_spaces_between_them_get_some_in_a_language_that_has_them() -> None:
     spans = [Span(0, 3), Span(3, 6)]
     assert between("你好。世界！\n", spans, "en") == ["", " ", "\n"]
-    assert between("你好。世界！\n", spans, "ja") == ["", "", "\n"]
+    for language in ("ja", "zh-TW", "zh_Hant"):
+        assert between("你好。世界！\n", spans, language) == ["", "", "\n"]
 
 
 @given(st.lists(st.text(), max_size=5))
