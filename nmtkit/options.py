@@ -9,7 +9,7 @@ import inspect
 import typing
 from collections.abc import Callable, Iterator
 from dataclasses import Field, dataclass, field, fields, replace
-from typing import Any, Literal, ParamSpec, TypeVar
+from typing import Any, Literal, ParamSpec, TypeVar, cast
 
 from nmtkit.config import convert
 from nmtkit.errors import UserError
@@ -56,11 +56,10 @@ def options_of(schema: type) -> Iterator[tuple[Field[Any], Option]]:
 
 
 def by_keyword(schema: Callable[P, S], function: Callable[[S], R]) -> Callable[P, R]:
-    """``function``, which takes a dataclass, as a function of the dataclass's fields.
+    """``function``, which takes a dataclass, as a function of the dataclass's fields, listed in its docstring.
 
     It raises UserError for a value that is out of bounds or not among those of its Literal.
     """
-
     signature = inspect.signature(schema)
 
     @functools.wraps(function)
@@ -72,6 +71,8 @@ def by_keyword(schema: Callable[P, S], function: Callable[[S], R]) -> Callable[P
                 raise UserError(f"`{each.name}`{complaint}")
         return function(options)
 
+    arguments = (f"    {each.name}: {shown.help}\n" for each, shown in options_of(cast(type, schema)))
+    called.__doc__ = f"{inspect.getdoc(function)}\n\nOptions, as on the command line:\n\n{''.join(arguments)}"
     vars(called)["__signature__"] = signature
     return called
 

@@ -58,10 +58,10 @@ class Request:
 
     # Fewer if the beam has fewer; None: the best one, as text.
     n_best: int | None = option(None, Option(
-        "Write the N best translations of each line as 'line ||| text ||| score'.", at_least=1))
+        "Write the N best translations of each line as 'line ||| text ||| score'.", at_least=1, at_most=MOST))
     mbr: int | None = option(None, Option(
         "Minimum Bayes risk decoding: choose the hypothesis of the beam with the highest chrF2 against N samples from "
-        "the model.", SEARCH, metavar="N", at_least=1))
+        "the model.", SEARCH, metavar="N", at_least=1, at_most=MOST))
     seed: int | None = option(None, SEED)  # translations are sampled with this seed
     prefixes: bool = False  # each line comes with a prefix of its translation
     references: bool = False  # each line comes with its translation, which is scored
@@ -90,9 +90,6 @@ class Request:
         if wrong := mistake(self):
             name, complaint = wrong
             raise UserError(f"`{name}`{complaint}")
-        for name, number in (("n_best", self.n_best), ("mbr", self.mbr)):
-            if number is not None and number > MOST:
-                raise UserError(f"`{name}`: {number} is not between 1 and {MOST}")
         if self.terms is not None:
             object.__setattr__(self, "terms", tuple(map(tuple, self.terms)))  # JSON has lists
         for pair in self.terms or ():

@@ -167,11 +167,11 @@ def translate_lines(options: LineOptions) -> "Iterator[list[Translation]]":
     """The translations of every line, best first, by a model or an ensemble, in several processes if that is faster.
 
     lines: read as they are needed, so that a text may be of any length; pairs with a prefix or a reference if
-    ``request`` has ``prefixes`` or ``references``. model: a folder, or those of an ensemble. keep: regular expressions
-    for text to copy. ready: says whether the next line can be read without blocking; if not, the translations so far
-    are yielded first. The other arguments are those of ``nmtkit.load``, and ``nmtkit.load("run").translate(lines)``
-    does the same in one process. As always in Python, a script that starts processes (``jobs``) must do so below
-    ``if __name__ == "__main__":``. Raises UserError for models that cannot be used, or not with this request.
+    ``request`` has ``prefixes`` or ``references``. ready: says whether the next line can be read without blocking; if
+    not, the translations so far are yielded first. The other arguments are those of ``nmtkit.load``, and
+    ``nmtkit.load("run").translate(lines)`` does the same in one process. As always in Python, a script that starts
+    processes (``jobs``) must do so below ``if __name__ == "__main__":``. Raises UserError for models that cannot be
+    used, or not with this request.
     """
     return chain.from_iterable(translate_text(options))
 

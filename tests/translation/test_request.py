@@ -15,7 +15,7 @@ from nmtkit.translation.request import MAX_INPUT_LENGTH, Request
 @pytest.mark.parametrize(
     ("wishes", "complaint"),
     [
-        ({"n_best": 0}, "`n_best`: 0 is less than 1"),
+        ({"n_best": 0}, "`n_best`: 0 is not between 1 and 10000"),
         ({"seed": -1}, "`seed`: -1 is less than 0"),
         ({"unk_origin": "paper", "replace_unk": True}, "`unk_origin` paper: not one of matched, papers"),
         ({"length_penalty": "gnnt"}, "`length_penalty` gnnt: not one of none, avg, gnmt, power"),
