@@ -84,7 +84,7 @@ def test_a_function_of_options_refuses_what_its_command_refuses(orders: dict[str
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        ("--guests 0", "Invalid value for '--guests'"),
+        ("--guests 0", "--guests: 0 is not between 1 and 8"),
         ("--wine rose", "Invalid value for '--wine'"),
         ("--waiter x", "No such option: --waiter"),
     ],
