@@ -60,14 +60,18 @@ def file_of(path: Path | str) -> tuple[Path, int | None]:
     if match and match[2]:
         return Path(match[1]), int(match[3])
     if match and os.path.isfile(match[1]) and not os.path.exists(path):
-        raise UserError(f"{path}: a column of a table, which must be named .tsv (.tsv.gz, .tsv.zst); rename {match[1]}")
+        remedy = f"save {match[1]} with tabs as .tsv" if match[1].endswith(".csv") else f"rename {match[1]}"
+        raise UserError(f"{path}: a column of a table, which must be named .tsv (.tsv.gz, .tsv.zst); {remedy}")
     return Path(path), None
 
 
 def _column(path: Path, column: int) -> Iterator[bytes]:
-    """A column (from 1) of a table as lines. Raises UserError for a line that has too few columns."""
+    """A column (from 1) of a table as lines; blank lines are empty rows.
+
+    Raises UserError for a line that has too few columns.
+    """
     for number, line in enumerate(_lines_of_file(path), 1):
-        columns = _content(line).split(b"\t")
+        columns = _content(line).split(b"\t") if line.strip() else [b""] * column
         if len(columns) < column:
             raise UserError(f"{path}:{number}: has {counted(len(columns), 'column')}, not {column}; fix the line")
         yield columns[column - 1] + b"\n"
@@ -127,19 +131,27 @@ def parse_line(raw: bytes, path: Path | str, number: int) -> str:
     try:
         line = content.decode("utf-8")
     except UnicodeDecodeError as error:
-        place = "standard input" if str(path) == "-" else path
         problem = f"byte 0x{content[error.start]:02X} is not UTF-8"
-        raise UserError(f"{place}:{number}: {problem}; {conversion(content)}") from None
+        raise UserError(f"{place(path, number)}: {problem}; {conversion(content)}") from None
     return _without_mark(line, number)
+
+
+def place(path: Path | str, number: int) -> str:
+    """Line ``number`` of ``path`` for messages: file.tsv:23, column 1."""
+    match = _COLUMN.fullmatch(str(path))
+    if match and match[2]:
+        return f"{match[1]}:{number}, column {match[3]}"
+    return f"{'standard input' if str(path) == '-' else path}:{number}"
 
 
 def conversion(line: bytes) -> str:
     """Advice on how to convert a file to UTF-8, given one of its lines, preferably the first.
 
-    A byte order mark, or more than a quarter of zero bytes, means UTF-16; anything else is taken for Latin-1.
+    A byte order mark, or more than a quarter of zero bytes, means UTF-16; anything else is taken for Windows-1252,
+    which contains Latin-1.
     """
     utf16 = line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or 4 * line.count(0) > len(line)
-    return f"convert the file, for example with: iconv -f {'utf-16' if utf16 else 'latin1'} -t utf-8"
+    return f"convert the file, for example with: iconv -f {'utf-16' if utf16 else 'cp1252'} -t utf-8"
 
 
 def beside_lines(lines: Iterable[T], path: Path, place: str) -> Iterator[tuple[T, str]]:

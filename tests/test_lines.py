@@ -64,6 +64,15 @@ def test_a_line_without_the_column_is_named(tmp_path: Path) -> None:
     table.write_text("a\tb\na b\n")
     with pytest.raises(UserError, match=r"text\.tsv:2: has 1 column, not 2; fix the line"):
         list(read_lines(f"{table}:2"))
+    table.write_bytes(b"a\tb\nc\td\x93\n")
+    with pytest.raises(UserError, match=r"text\.tsv:2, column 2: byte 0x93 is not UTF-8; .* iconv -f cp1252 "):
+        list(read_lines(f"{table}:2"))
+
+
+def test_a_blank_line_of_a_table_is_an_empty_row(tmp_path: Path) -> None:
+    table = tmp_path / "text.tsv"
+    table.write_text("a\tb\n\nc\td\n \n")
+    assert [list(read_lines(f"{table}:{column}")) for column in (1, 2)] == [["a", "", "c", ""], ["b", "", "d", ""]]
 
 
 def test_a_column_of_a_file_that_is_not_named_like_a_table_is_refused_unless_a_file_has_that_name(
@@ -101,7 +110,7 @@ def test_zstd_lines_longer_than_a_block_are_whole(tmp_path: Path) -> None:
 
 def test_bytes_that_are_not_utf8_are_reported_with_file_line_and_remedy(tmp_path: Path) -> None:
     (tmp_path / "latin").write_bytes(b"good\ncaf\xe9 noir\n")
-    with pytest.raises(UserError, match=r"latin:2: byte 0xE9 is not UTF-8; convert .*iconv -f latin1 -t utf-8"):
+    with pytest.raises(UserError, match=r"latin:2: byte 0xE9 is not UTF-8; convert .*iconv -f cp1252 -t utf-8"):
         list(read_lines(tmp_path / "latin"))
 
 

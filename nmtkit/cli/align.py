@@ -4,7 +4,10 @@ from pathlib import Path
 
 from nmtkit.align.quality import Quality
 from nmtkit.cli.options import AsJson, log, print_json, say_next
+from nmtkit.errors import counted
 from nmtkit.workflow.align import AlignOptions, align_words
+
+FEW = 1000  # entries of a lexicon
 
 
 def align(options: AlignOptions, as_json: AsJson = False) -> None:
@@ -26,6 +29,9 @@ def align(options: AlignOptions, as_json: AsJson = False) -> None:
     report, data = align_words(options), Path(options.data)
     if not isinstance(report, Quality):
         log.info(report)
+        if options.threshold is None and report.entries < FEW:
+            few = f"the lexicon has only {counted(report.entries, 'word pair')}"
+            log.warning(f"{few}; a small corpus needs a lower --threshold, such as 3")
     if as_json:
         print_json(report)
     elif isinstance(report, Quality):

@@ -73,11 +73,11 @@ def translate(
     else by a copy of it. The source word is the one with the highest attention weight among those whose translation is
     not in the target vocabulary, and a different one for each unknown word; if there are too few, other source words
     are weighted by how often they are linked to words outside the vocabulary. Punctuation that the target vocabulary
-    has is left out, and an unknown word without a source word stays <unk>. Numbers, dates, e-mail addresses and URLs
-    are always copied. A replacement at the beginning of a sentence is capitalised if sentences of the training text
-    are. With --unk-origin papers, the source word is the one with the highest attention weight of all or, for a model
-    trained on data from nmtkit vocab --unkpos, the one that the model points to. The numbers of unknown words
-    translated, copied and left are reported on standard error, and per line by --json.
+    has is left out, and an unknown word without a source word stays <unk>. Source words that are numbers, dates, e-mail
+    addresses or URLs are copied, not translated. A replacement at the beginning of a sentence is capitalised if
+    sentences of the training text are. With --unk-origin papers, the source word is the one with the highest attention
+    weight of all or, for a model trained on data from nmtkit vocab --unkpos, the one that the model points to. The
+    numbers of unknown words translated, copied and left are reported on standard error, and per line by --json.
 
     A subword model has no unknown words, but writes unseen names as other words. With --replace-unk, a capitalised word
     that is split into subwords and not in the lexicon is copied to where the translation attends to it, except with

@@ -4,6 +4,7 @@ Texts are read a few times as streams; memory holds the development and test set
 """
 
 import math
+import re
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -16,7 +17,7 @@ import numpy as np
 from nmtkit.data.corpus import Corpus
 from nmtkit.errors import UserError, counted
 from nmtkit.folders import SIDES, SPLITS
-from nmtkit.lines import conversion, file_of, parse_line, raw_lines
+from nmtkit.lines import conversion, file_of, parse_line, place, raw_lines
 from nmtkit.symbols import UNK
 from nmtkit.text.hashes import pair_hash, repeated
 from nmtkit.text.manifest import read_json
@@ -33,7 +34,9 @@ _SURE = 1.0  # threshold of the mean log-ratio of word frequencies
 _FREQUENT = 0.01  # of a file's lines have a frequent character
 _MOST_UNSEEN = 5  # characters per file, because a text in another script has many
 _MANY_UNKNOWN = 0.05  # of a split's tokens
+_HEADERS = ("source", "target", "src", "tgt")  # of columns
 _NO_TEST = "no pair of the test set has words on both sides"
+_WINDOWS = re.compile("[\x80-\x84\x86-\x9f]")  # letters and quotation marks of Windows-1252
 _NOTHING = "nothing to train on: no pair has words on both sides and no control characters"
 
 
@@ -57,7 +60,7 @@ class Finding:
             return f"{self.path}: {self.what}"
         more = ", ..." if self.count > len(self.lines) else ""
         such = f" ({self.count:,} such lines: {', '.join(map(str, self.lines))}{more})" if self.count > 1 else ""
-        return f"{self.path}:{self.lines[0]}: {self.what}{such}"
+        return f"{place(self.path, self.lines[0])}: {self.what}{such}"
 
 
 class _Findings(dict[tuple[Path, str], Finding]):
@@ -73,7 +76,7 @@ def examine_text(raw: Mapping[str, Files], src: str, tgt: str) -> list[Finding]:
     raw: the files of train and, if given, dev and test. Raises UserError for files that cannot be read.
     """
     findings = _Findings()
-    raw = {split: files for split, files in raw.items() if _has_columns(files, findings)}
+    raw = {split: files for split, files in raw.items() if _has_columns(files, src, tgt, findings)}
     if "train" not in raw:
         return list(findings.values())
     languages = _Languages(raw["train"], src, tgt)
@@ -104,14 +107,28 @@ def examine_text(raw: Mapping[str, Files], src: str, tgt: str) -> list[Finding]:
     return list(findings.values())
 
 
-def _has_columns(files: Files, findings: _Findings) -> bool:
-    """True if every line of a table has the columns of both sides; reports lines that have not."""
-    sound = True
+def _has_columns(files: Files, src: str, tgt: str, findings: _Findings) -> bool:
+    """True if every line of a table has the columns of both sides; reports lines that have not, and odd ones."""
+    sound, columns = True, dict[Path, int]()
     for file, column in map(file_of, files):
-        for number, line in enumerate(raw_lines(file) if column else (), 1):
-            if (columns := line.count(b"\t") + 1) < (column or 0):
-                findings.add(file, number, f"has {counted(columns, 'column')}, not {column}", fatal=True)
+        if column:
+            columns[file] = max(column, columns.get(file, 0))
+    for file, least in columns.items():
+        usual = None
+        for number, line in enumerate(raw_lines(file), 1):
+            if not line.strip():
+                continue
+            cells = [cell.strip() for cell in line.split(b"\t")]
+            usual = usual or len(cells)
+            if len(cells) < least:
+                findings.add(file, number, f"has {counted(len(cells), 'column')}, not {least}", fatal=True)
                 sound = False
+            elif len(cells) > usual:
+                findings.add(file, number, f"has more columns than the first line, {usual}; further ones are ignored")
+            if number == 1 and {cell.decode(errors="ignore").lower() for cell in cells} & {src, tgt, *_HEADERS}:
+                findings.add(file, number, "looks like a header, which would be a sentence pair; remove it")
+            if any(cell[:1] == cell[-1:] == b'"' and b'""' in cell[1:-1] for cell in cells):
+                findings.add(file, number, "quoted as in CSV; export the table as tab-separated text without quotes")
     return sound
 
 
@@ -167,6 +184,8 @@ def _line_faults(text: str, advice: str) -> Iterator[str]:
         yield f"more than {Cleaning.max_length} words"
     if "\0" in text and "utf-16" in advice:  # Latin text in UTF-16 is valid UTF-8 with zeros
         yield f"control characters; {advice}"
+    elif _WINDOWS.search(text):
+        yield "control characters: Windows-1252 read as Latin-1; convert the original with: iconv -f cp1252 -t utf-8"
     elif CONTROL.search(text):
         yield "control characters"
 

@@ -65,8 +65,8 @@ def find_preset(name: str) -> Preset:
     if name not in presets:
         # Similar names, else names that contain it: difflib finds rnnsearch too long to be similar to rnn.
         inside = [other for other in presets if len(name) > 2 and name in other]
-        like = difflib.get_close_matches(name.removesuffix(SMALL), presets, n=3)
-        near = [other + SMALL * name.endswith(SMALL) for other in like] or inside[:3]
+        every = [*presets, *(other + SMALL for other in presets), "small"]
+        near = difflib.get_close_matches(name, every, n=3) or inside[:3]
         hint = f"did you mean {', '.join(near)}? " if near else ""
         raise UserError(f"`model` {name}: no such preset; {hint}`nmtkit models` lists them")
     return presets[name]

@@ -194,8 +194,8 @@ def check_unchanged(folder: ModelFolder, experiment: Experiment, data: Path) -> 
     for key, before, after in [("", "in the run", "now"), *fixed]:
         log.error("%s  %s  %s", key.ljust(widths[0]), before.ljust(widths[1]), after)
     raise UserError(
-        f"{folder}: the run there has other settings, see above: {', '.join(row[0] for row in fixed)}; "
-        "restore them, or train into another folder"
+        f"{folder}: the run there differs, see above: {', '.join(row[0] for row in fixed)}; "
+        "restore these, or train into another folder (`output`), from this model (`start`) or anew"
     )
 
 

@@ -104,17 +104,22 @@ def find_raw(
     """The raw files of each split in a folder, and the source and target language.
 
     Names are {train,dev,test}.LANGUAGE, or {train,dev,test}.SRC-TGT.tsv with the sides in the first two columns, also
-    with .gz or .zst. A language may be None if the folder has only two. sampled: dev is sampled from train, so there is
-    no warning if it is missing. Raises UserError if files are missing or the languages are ambiguous.
+    with .gz or .zst. A language may be None if the folder has only two, and both if it has a table. sampled: dev is
+    sampled from train, so there is no warning if it is missing. Raises UserError if files are missing or the languages
+    are ambiguous.
     """
     if not folder.is_dir():
-        raise UserError(f"{folder}/: no such folder; put train.en, train.fr, ... there, or name two files as `train`")
+        raise UserError(f"{folder}/: no such folder; put train.en, train.fr, ... there, or give nmtkit prep two files")
     sets: dict[str, dict[str, Path]] = {split: {} for split in SPLITS}
+    named: tuple[str | None, str | None] = (None, None)  # source and target of a table's name
     for path in sorted(folder.iterdir()):
         if match := _RAW_NAME.fullmatch(path.name):
             sides = [(match[2], path)]
         elif match := _RAW_TSV.fullmatch(path.name) or _RAW_TSV_REGION.fullmatch(path.name):
             sides = [(match[column + 1], path.with_name(f"{path.name}:{column}")) for column in (1, 2)]
+            named = (match[2], match[3]) if match[1] == "train" else named
+        elif re.fullmatch(r"(train|dev|test)\..*\.csv", path.name):
+            raise UserError(f"{path}: must be separated by tabs; save it as {path.stem}.tsv")
         else:
             continue
         split = match[1]
@@ -122,7 +127,10 @@ def find_raw(
             if language in sets[split]:
                 raise UserError(f"{path}: {sets[split][language].name} is there too; keep one of them")
             sets[split][language] = side
-    src, tgt = _direction(folder, sorted(sets["train"]), src, tgt)
+    languages = sorted(sets["train"])
+    if src is None and tgt is None and languages == sorted(filter(None, named)):
+        src, tgt = named
+    src, tgt = _direction(folder, languages, src, tgt)
     raw = {}
     for split, by_language in sets.items():
         missing = [language for language in (src, tgt) if language not in by_language]

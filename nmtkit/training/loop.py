@@ -17,7 +17,7 @@ from nmtkit.training.gradient import accumulate, clip, micro_batches, read
 from nmtkit.training.optimizers import set_rates
 from nmtkit.training.progress import Window
 from nmtkit.training.run import Run, usable_pairs
-from nmtkit.training.settings import Training
+from nmtkit.training.settings import METRICS, Training
 from nmtkit.training.signals import stop_signals
 from nmtkit.training.validation import Validation
 
@@ -107,12 +107,13 @@ def _validate(run: Run, validate: Callable[[], Validation], shown: Display) -> V
     improved = progress.judge(validation, run.settings, regular=progress.is_regular(run.settings))
     progress.finished = progress.end(run.settings)  # patience may be exhausted
     seconds = time.perf_counter() - started
+    improvement = f"  best {METRICS[run.settings.stop_metric]}" if improved else ""
     _log(run, trained)
     _log(run, metrics.validation_record(progress, validation, seconds))
     log.info(
         "update %d  epoch %d  dev cross-entropy %.3f  token errors %.1f %% (train %.1f %%)  BLEU %.2f%s  (%.0f s)",
         progress.update, progress.current_epoch, validation.cross_entropy, 100 * validation.errors,
-        100 * validation.train_errors, validation.bleu, "  best" if improved else "", seconds,
+        100 * validation.train_errors, validation.bleu, improvement, seconds,
     )  # fmt: skip
     if not distributed.rank():
         checkpoint.save_validated(run.folder, progress)
@@ -153,10 +154,11 @@ def _outcome(run: Run, validation: Validation | None) -> str:
     """The part of the progress line on validations: the last one, the best one, and the patience left."""
     settings, progress = run.settings, run.progress
     last = f"  dev {validation.cross_entropy:.3f} BLEU {validation.bleu:.2f}" if validation else ""
-    best = f"  best {settings.ranked_by} {progress.best[0][1]:.2f}" if progress.best else ""
+    best = f"  best {METRICS[settings.ranked_by]} {progress.best[0][1]:.2f}" if progress.best else ""
     left = ""
     if settings.patience:
-        left = f"  patience {settings.patience - progress.stalled} of {settings.patience} for {settings.stop_metric}"
+        watched = METRICS[settings.stop_metric]
+        left = f"  patience {settings.patience - progress.stalled} of {settings.patience} for {watched}"
     return f"{last}{best}{left}"
 
 

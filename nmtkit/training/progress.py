@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 
 from nmtkit.errors import counted
 from nmtkit.training.loss import Gradient
-from nmtkit.training.settings import Training
-from nmtkit.training.validation import Validation
+from nmtkit.training.settings import METRICS, Training
+from nmtkit.training.validation import LEAST_BLEU, Validation
 
 EXPLOSION = 20.0  # times the mean norm of the gradients since the last validation
 
@@ -104,10 +104,13 @@ class Progress:
         ``best_metric`` ranks checkpoints, ``stop_metric`` defines improvement. The extra validation at the end of a run
         is not ``regular``: a longer run would not have it, so it affects neither learning rate nor patience.
         """
-        sign = -1 if settings.ranked_by == "bleu" else 1
+        by_bleu = settings.ranked_by == "bleu"
         entry = [self.update, validation.metric(settings.ranked_by), validation.cross_entropy]
-        # Equal BLEU (0 in the first epochs) is ranked by cross-entropy; on a tie, the older checkpoint is better.
-        self.best = sorted([*self.best, entry], key=lambda entry: (sign * entry[1], entry[2]))[: settings.keep_best]
+
+        def order(entry: list[float]) -> tuple[float, float]:  # as ``rank``; on a tie, the older checkpoint is better
+            return -max(entry[1], LEAST_BLEU) if by_bleu else entry[1], entry[2]
+
+        self.best = sorted([*self.best, entry], key=order)[: settings.keep_best]
         self.recent = [*self.recent, self.update][-settings.keep_last :]
         rank = validation.rank(settings.stop_metric)
         improved = not self.peak or rank > self.peak
@@ -120,7 +123,7 @@ class Progress:
     def end(self, settings: Training) -> str:
         """The stopping criterion that is met, or an empty string."""
         if settings.patience and self.stalled >= settings.patience:
-            return f"no better {settings.stop_metric} in {counted(settings.patience, 'validation')}"
+            return f"no better {METRICS[settings.stop_metric]} in {counted(settings.patience, 'validation')}"
         if settings.min_lr and settings.optimizer.lr * settings.schedule.factor**self.decays < settings.min_lr:
             return f"a learning rate below {settings.min_lr:g}"
         if settings.max_updates and self.update >= settings.max_updates:

@@ -9,6 +9,7 @@ from nmtkit.training.optimizers import Group, Optimizer
 from nmtkit.training.schedules import Schedule
 
 Metric = Literal["bleu", "cross_entropy"]  # of the development set
+METRICS: dict[Metric, str] = {"bleu": "BLEU", "cross_entropy": "cross-entropy"}  # as they are logged
 
 
 @dataclass(frozen=True)

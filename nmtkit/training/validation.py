@@ -13,6 +13,8 @@ from nmtkit.training import distributed
 from nmtkit.training.loss import score_words
 from nmtkit.training.settings import Metric
 
+LEAST_BLEU = 1.0  # lower values are noise
+
 
 class Validation(NamedTuple):
     """The results of a validation."""
@@ -27,8 +29,8 @@ class Validation(NamedTuple):
         return self.bleu if name == "bleu" else self.cross_entropy
 
     def rank(self, name: Metric) -> list[float]:
-        """Larger for a better validation; equal BLEU (0 in the first epochs) is ranked by cross-entropy."""
-        return [self.bleu if name == "bleu" else -self.cross_entropy, -self.cross_entropy]
+        """Larger for a better validation; equal BLEU, and BLEU up to ``LEAST_BLEU``, is ranked by cross-entropy."""
+        return [max(self.bleu, LEAST_BLEU) if name == "bleu" else -self.cross_entropy, -self.cross_entropy]
 
 
 @torch.no_grad()

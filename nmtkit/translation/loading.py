@@ -177,8 +177,10 @@ def choose_device(name: str) -> torch.device:
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
-        # Any device that PyTorch supports.
-        device = torch.device(name)
+        device = torch.device(name)  # any that PyTorch supports
+    except RuntimeError:
+        raise UserError(f"`device` {name}: not a device; use auto, cpu, cuda or cuda:1") from None
+    try:
         # PyTorch reports some errors only when data is read back from the device.
         torch.zeros(1, device=device).item()
     except (RuntimeError, AssertionError) as error:

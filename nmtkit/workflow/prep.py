@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast, get_args
 
 from nmtkit.errors import UserError, check_choice
-from nmtkit.folders import ModelFolder
+from nmtkit.folders import ModelFolder, TextFiles
+from nmtkit.lines import real_path
 from nmtkit.options import Option, by_keyword, option, options_of
-from nmtkit.text.settings import MOSES, Cleaning, Development, Drop, Prep, Side, Tokenizer
+from nmtkit.text.settings import MOSES, Cleaning, Development, Drop, Prep, Side, Tokenizer, load_prep
 from nmtkit.workflow.shared import JOBS, RAW, SOURCE_LANGUAGE, TARGET_LANGUAGE, several
 
 if TYPE_CHECKING:
@@ -132,6 +133,9 @@ def prepare(options: PrepOptions) -> "PrepReport | str":
     if model.config.exists() or model.bundle.exists():
         raise UserError(f"`output` {output}: is a model folder, whose files would be replaced; name another one")
 
+    if options.train is None and real_path(output) == real_path(Path(options.raw)):
+        raise UserError(f"`output` {output}: is the folder of the raw text; name another one")
+
     from nmtkit.text import prep as text_prep
 
     # The dataclasses check their values; their ValueError becomes a UserError.
@@ -146,6 +150,11 @@ def prepare(options: PrepOptions) -> "PrepReport | str":
                 theirs = f"from {alike.src.language} to {alike.tgt.language}"
                 raise UserError(f"`like` {like}: is {theirs}, not from {src_lang} to {tgt_lang}")
         files, src, tgt = _files(options, src_lang, tgt_lang)
+        if TextFiles(output).settings.is_file():
+            there = load_prep(output)
+            if (there.src.language, there.tgt.language) != (src, tgt):
+                theirs = f"has text from {there.src.language} to {there.tgt.language}, which would be replaced"
+                raise UserError(f"`output` {output}: {theirs}; name another folder, or remove it")
         settings = alike or _settings(options, src, tgt, cleaning)
     except ValueError as error:
         raise UserError(str(error)) from None

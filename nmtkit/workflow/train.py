@@ -69,6 +69,7 @@ def run(options: TrainOptions) -> "Progress":
     from nmtkit.experiment.run import run_experiment
     from nmtkit.training import distributed
     from nmtkit.training.metrics import RECORDS
+    from nmtkit.training.settings import METRICS
     from nmtkit.training.tensorboard import TensorBoard
     from nmtkit.translation.loading import choose_device
 
@@ -85,7 +86,7 @@ def run(options: TrainOptions) -> "Progress":
         with _log_to(folder, first), logged(RECORDS, logging.INFO, handlers):
             progress = run_experiment(experiment, data, folder.path, chosen, begin)
             outcome = f"finished ({progress.finished})" if progress.finished else "stopped"
-            ranked = experiment.training.ranked_by
+            ranked = METRICS[experiment.training.ranked_by]
             best = "".join(f"; best {ranked} {value:.2f} at {int(update)}" for update, value, _ in progress.best[:1])
             log.info("%s after update %d%s", outcome, progress.update, best)
             if records is not None and first:
@@ -129,7 +130,8 @@ def plan(options: TrainOptions) -> "Experiment":
     values = merge(_base(model, file, output, begin), nested_settings(options.settings))
     values = merge(values, {"training": given}) if given else values
     sources = [name for name in (model or (begin and str(begin)), file and str(file)) if name]
-    return build_experiment(values, " + ".join(sources) or str(ModelFolder(output).config))
+    sources = sources or [str(ModelFolder(output).config)]
+    return build_experiment(values, " + ".join([*sources, "`settings`"] if options.settings else sources))
 
 
 def _base(model: str | None, config: Path | None, output: Path, start: Path | None) -> dict[str, Any]:

@@ -1,14 +1,14 @@
 """``translate``: translation of a text of any length by one or more models, in several processes if that is faster."""
 
 import logging
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from nmtkit.errors import UserError, refuse_string
+from nmtkit.errors import UserError, counted, refuse_string
 from nmtkit.machine.processes import CAN_FORK, loading
 from nmtkit.options import Option, by_keyword, option
 from nmtkit.translation.request import SPEED, Request
@@ -29,11 +29,13 @@ if TYPE_CHECKING:
     from nmtkit.documents.placeholders import Hole
     from nmtkit.translation.jobs import Models
     from nmtkit.translation.translation import Translation
+    from nmtkit.translation.translator import Translator
 
 log = logging.getLogger(__name__)
 
 BEST = Request()  # the best translation of each line
 DOCUMENTS = "Documents"  # group of the help
+SHOWN = 5  # characters that training never saw
 
 
 def _always() -> bool:
@@ -113,7 +115,29 @@ def translate_windows(
     jobs = options.jobs or (processes_for(translator) if copies else 1)
     pairs = ((line, "") if isinstance(line, str) else line for line in lines)
     grouped = windows(pairs, ready, LARGEST_WINDOW)
-    return answers(Job(models, request), grouped, jobs, ready, copies=copies)
+    translated = answers(Job(models, request), grouped, jobs, ready, copies=copies)
+    return translated if request.replace_unk else _warn_of_unseen(translated, translator)
+
+
+def _warn_of_unseen(
+    windows: "Iterator[list[list[Translation]]]", translator: "Translator"
+) -> "Iterator[list[list[Translation]]]":
+    """The windows; at the end, warn of characters that a model of subwords never saw in training."""
+    from nmtkit.text.pipeline import letters
+
+    pipeline, known = translator.sources[0].pipeline, translator.sources[0].vocab.known
+    lines, unseen = 0, Counter[str]()
+    for window in windows:
+        if pipeline.segmenter:
+            unknown = ((letters(token) for token in best[0].source if token not in known) for best in window)
+            found = ["".join(tokens).replace("\ufffd", "") for tokens in unknown]  # invalid UTF-8 is reported elsewhere
+            lines += sum(map(bool, found))
+            unseen.update("".join(found))
+        yield window
+    if lines:
+        characters = " ".join(character for character, _ in unseen.most_common(SHOWN))
+        more = " ..." if len(unseen) > SHOWN else ""
+        log.warning(f"{counted(lines, 'line')} with characters that {translator.name} never saw: {characters}{more}")
 
 
 def translate_text(options: LineOptions) -> "Iterator[list[list[Translation]]]":

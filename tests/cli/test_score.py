@@ -207,7 +207,11 @@ def test_blank_lines_count_as_wrong(nmtkit: Run) -> None:
                 ["--device", "cpu"],
             )
         ),
-        ([], "data/test.raw.tgt: not there; prepare a test set, or give files: nmtkit score HYP... REF"),
+        (
+            [],
+            "data/test.raw.tgt: not there; prepare a test set, score the dev set (--split), or give files: "
+            "nmtkit score HYP... REF",
+        ),
     ],
 )
 def test_errors_are_one_line(nmtkit: Run, arguments: list[str], complaint: str) -> None:

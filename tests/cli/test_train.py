@@ -56,7 +56,7 @@ TRAIN = ("train", "--model", "rnnsearch", "--config", "small.yaml")
 def test_every_command_works_without_options_in_a_working_folder(prepared: Path, nmtkit: Nmtkit) -> None:
     trained = nmtkit(*TRAIN)
     assert trained.status == 0
-    assert "finished (2 epochs) after update 10; best bleu" in trained.err
+    assert "finished (2 epochs) after update 10; best BLEU" in trained.err
     averaged = nmtkit("average")
     assert (averaged.status, averaged.out) == (0, "")
     assert averaged.err.startswith("averaged: mean of step-")
@@ -102,7 +102,7 @@ def test_a_run_cannot_be_resumed_as_another_model(prepared: Path, nmtkit: Nmtkit
     assert wider.status == 1
     table = "               in the run  now\nmodel.hidden   8           9\ntraining.seed  1           4\n"
     assert table in wider.err
-    assert "the run there has other settings, see above: model.hidden, training.seed; restore" in wider.err
+    assert "the run there differs, see above: model.hidden, training.seed; restore" in wider.err
     nmtkit("vocab", "--tgt-size", 8, "-j", "1")
     vocabulary = nmtkit(*TRAIN)
     assert vocabulary.status == 1
@@ -126,6 +126,14 @@ def test_a_model_folder_cannot_be_the_output_of_prep(prepared: Path, nmtkit: Nmt
     assert refused.status == 1
     assert "--output run: is a model folder, whose files would be replaced; name another one" in refused.err
     assert {path: path.read_bytes() for path in Path("run").rglob("*") if path.is_file()} == before
+
+
+def test_neither_raw_text_nor_text_in_other_languages_is_replaced_by_prep(prepared: Path, nmtkit: Nmtkit) -> None:
+    refused = nmtkit("prep", "-s", "en", "-t", "fr", "--words", "-o", "raw/")
+    assert "--output raw: is the folder of the raw text; name another one" in refused.err
+    refused = nmtkit("prep", "-s", "fr", "-t", "en", "--words")
+    assert "--output data: has text from en to fr, which would be replaced; name another folder, or re" in refused.err
+    assert nmtkit("prep", "-s", "en", "-t", "fr", "--words", "-j", "1").status == 0
 
 
 def test_the_lexicon_is_copied_to_the_model(prepared: Path, nmtkit: Nmtkit) -> None:
@@ -152,7 +160,7 @@ def test_a_run_cannot_be_resumed_with_another_annotation(prepared: Path, nmtkit:
     annotate("1-0")
     outcome = nmtkit(*TRAIN)
     assert outcome.status == 1
-    assert "has other settings, see above: text train.tgt, annotated; restore them" in outcome.err
+    assert "differs, see above: text train.tgt, annotated; restore these" in outcome.err
 
 
 PLAN = "this plan can hardly work: training.max_epochs allows only 10 updates; fewer than 1,000 are rarely enough; "
@@ -299,7 +307,7 @@ def test_a_dry_run_uses_the_vocabulary_sizes_of_the_data_or_of_the_paper(prepare
     ("arguments", "message"),
     [
         (["train", "--model", "deep-at"], "no such preset; did you mean deep-att"),
-        ([*TRAIN, "--set", "training.batch_tokns=5"], "training.batch_tokns: unknown key; did you mean batch_tokens?"),
+        ([*TRAIN, "--set", "training.batch_tokns=5"], "--set: training.batch_tokns: unknown key; did you mean batch_t"),
         ([*TRAIN, "--set", "model.hidden=big", "--set", "search.beam=2"], "model.hidden: expected a whole number"),
         ([*TRAIN, "--set", "model.hidden=2e18"], "model.hidden: 2000000000000000000 is more than 10^12"),
         ([*TRAIN, "--set", "model.hidden=1e12"], "model: too large for this machine; use smaller sizes ("),

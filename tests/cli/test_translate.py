@@ -72,6 +72,7 @@ def test_one_line_out_for_every_line_in(filtered: Callable[..., Any]) -> None:
     status, out, err = filtered(text)
     assert status == 0
     assert err == (
+        "1 line with characters that run never saw: a \U0001f600\n"
         "nmtkit: warning: 1 line is longer than 250 tokens (--max-input-length) and was translated in pieces\n"
     )
     lines = out.split("\n")
@@ -217,7 +218,10 @@ def test_terms_are_read_from_a_file_and_json_has_those_satisfied(folder: Path, f
 def test_terms_that_no_line_has_or_that_do_not_fit_are_warned_of(folder: Path, filtered: Callable[..., Any]) -> None:
     (folder / "terms.tsv").write_text("b\tg h g h g h\nc\td\n")
     none = filtered(b"a B\n", "--terms", "terms.tsv").err
-    assert none == "nmtkit: warning: no line has a term of terms.tsv; upper and lower case must be as in the file\n"
+    assert (
+        none
+        == "1 line with characters that run never saw: B\nnmtkit: warning: no line has a term of terms.tsv; upper and lower case must be as in the file\n"
+    )
     long = filtered(b"c b c\n", "--terms", "terms.tsv", "--max-len-a", "0", "--max-len-b", "4").err
     assert long == "nmtkit: warning: 1 of 2 terms did not fit into the translations; --json names them\n"
     assert filtered(b"a c\n", "--terms", "terms.tsv").err == ""
@@ -364,7 +368,7 @@ def test_a_model_without_attention_cannot_align(folder: Path, filtered: Callable
         (["-m", "run", "-m", "run", "--weights", "1"], "--weights: 1 of them for 2 models; give one for each"),
         (["--alpha", "0.5"], "--alpha: --length-penalty none does not use it; only gnmt and power do"),
         (["--max-len-a", "inf"], "--max-len-a: inf is not between 0 and 1000"),
-        (["--device", "toaster"], "--device toaster: cannot be used here"),
+        (["--device", "toaster"], "--device toaster: not a device; use auto, cpu, cuda or cuda:1"),
         (["--device", "meta"], "--device meta: cannot be used here"),
         (["--max-len-c", "1"], "No such option: --max-len-c"),
     ],
@@ -532,5 +536,6 @@ def test_long_lines_are_counted(filtered: Callable[..., Any]) -> None:
     assert status == 0
     assert out.splitlines()[1] == " ".join(["a b c <unk>"] * 3) + "\t" + " ".join(f"{i}-{i}" for i in range(12))
     assert err == (
+        "1 line with characters that run never saw: .\n"
         "nmtkit: warning: 2 lines are longer than 8 tokens (--max-input-length) and were translated in pieces\n"
     )

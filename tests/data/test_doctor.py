@@ -111,6 +111,29 @@ def test_every_line_of_a_table_that_is_too_short_is_found(tmp_path: Path, split:
     assert finding.fatal
 
 
+def test_odd_rows_of_a_table_are_found(tmp_path: Path) -> None:
+    files = {name: write(tmp_path, name, pair) for name, pair in corpus(tmp_path).items()}
+    lines = [b"\t".join(pair) for pair in zip(*text(300, 1), strict=True)]
+    lines[:1], lines[4] = [b"English\tfr"], b'"the ""cat"" sleeps"\tle chat dort'
+    lines[6] += b"\tla nuit"
+    table = tmp_path / "train.en-fr.tsv"
+    table.write_bytes(b"".join(line + b"\n" for line in lines))
+    files["train"] = Files(Path(f"{table}:1"), Path(f"{table}:2"))
+    found = list(map(str, examine_text(files, "en", "fr")))
+    assert found[:3] == [
+        f"{table}:1: looks like a header, which would be a sentence pair; remove it",
+        f"{table}:5: quoted as in CSV; export the table as tab-separated text without quotes",
+        f"{table}:7: has more columns than the first line, 2; further ones are ignored",
+    ]
+
+
+def test_windows_1252_that_was_read_as_latin_1_is_found(tmp_path: Path) -> None:
+    sides = corpus(tmp_path)
+    sides["train"][0][8] = "“the cat” sleeps".encode("cp1252").decode("latin1").encode()
+    (finding,) = examine(tmp_path, sides)
+    assert str(finding).endswith("Windows-1252 read as Latin-1; convert the original with: iconv -f cp1252 -t utf-8")
+
+
 def test_another_apostrophe_than_in_the_training_text_is_found(tmp_path: Path) -> None:
     sides = corpus(tmp_path)
     sides["train"][1][7] = b"l'ami"

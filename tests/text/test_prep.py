@@ -461,6 +461,11 @@ def test_in_a_table_s_name_capitals_tell_a_region_from_a_language(
         assert find_raw(folder(name), *languages)[1:] == tuple(languages)
 
 
+def test_the_name_of_a_table_says_which_side_is_the_source(folder: Callable[..., Path]) -> None:
+    assert find_raw(folder("train.fr-en.tsv"), None, None)[1:] == ("fr", "en")
+    assert find_raw(folder("train.fr-en.tsv"), "en", None)[1:] == ("en", "fr")
+
+
 @pytest.mark.parametrize(
     ("names", "src", "tgt", "message"),
     [
@@ -475,6 +480,12 @@ def test_in_a_table_s_name_capitals_tell_a_region_from_a_language(
         (["train.en", "train.fr"], "en", "en", r"source and target language are both en; name two languages"),
         (["train.en", "train.fr"], "en", "de", r"train\.de: no such file \(nor \.gz or \.zst\)"),
         (["train.en", "train.fr", "dev.en"], "en", "fr", r"dev\.fr: no such file"),
+        (
+            ["train.en-fr.csv"],
+            "en",
+            "fr",
+            r"train\.en-fr\.csv: must be separated by tabs; save it as train\.en-fr\.tsv",
+        ),
         (["train.en", "train.en.gz", "train.fr"], "en", "fr", r"train\.en\.gz: train\.en is there too; keep one"),
         (["train.en", "train.en-fr.tsv"], "en", "fr", r"train\.en-fr\.tsv: train\.en is there too; keep one"),
     ],
@@ -487,7 +498,7 @@ def test_raw_text_that_cannot_be_chosen_is_asked_for(
 
 
 def test_without_a_raw_folder_files_are_asked_for(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"raw/: no such folder; put train\.en, .* or name two files as `train`"):
+    with pytest.raises(UserError, match=r"raw/: no such folder; put train\.en, .* or give nmtkit prep two files"):
         find_raw(tmp_path / "raw", None, None)
 
 

@@ -147,5 +147,5 @@ def test_a_run_keeps_the_budget_it_began_with(data: Path, tmp_path: Path, monkey
 
 def test_a_run_with_batches_of_sentences_is_not_resumed_with_a_measured_budget(data: Path, tmp_path: Path) -> None:
     run_experiment(small_experiment(max_updates=1), data, tmp_path, CPU)
-    with pytest.raises(UserError, match=r"other settings, see above: training\.batch_sentences, training.batch_tokens"):
+    with pytest.raises(UserError, match=r"differs, see above: training\.batch_sentences, training.batch_tokens"):
         run_experiment(small_experiment(**AUTO, max_updates=2), data, tmp_path, CPU)

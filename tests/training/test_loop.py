@@ -225,7 +225,7 @@ def test_dropout_may_change_and_the_order_of_the_data_may_not(data: Path, tmp_pa
     assert run_experiment(wilder, data, tmp_path, CPU).update == 3
     fixed = {"seed": 2, "order_seed": 3, "max_length": 7, "batch_sentences": 9, "stop_metric": "cross_entropy"}
     for name, value in fixed.items():
-        with pytest.raises(UserError, match=rf"other settings, see above: training\.{name}; restore them"):
+        with pytest.raises(UserError, match=rf"differs, see above: training\.{name}; restore them"):
             run_experiment(
                 replace(wilder, training=replace(wilder.training, **{name: value})), data, tmp_path, CPU
             )  # fmt: skip
@@ -243,7 +243,7 @@ def test_a_run_is_not_resumed_with_another_text(data: Path, tmp_path: Path) -> N
         files["train.src"][key] = "of another text"
     (other / "ids.json").write_text(json.dumps(ids))
     (other / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(UserError, match=r"other settings, see above: text train\.src; restore them"):
+    with pytest.raises(UserError, match=r"differs, see above: text train\.src; restore these"):
         trained(tmp_path / "run", other)
 
 

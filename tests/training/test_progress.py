@@ -26,10 +26,15 @@ def run_with(tmp_path: Path, data: Path, measured: list[tuple[float, float]], **
     return run.progress
 
 
+def test_below_one_bleu_cross_entropy_ranks_checkpoints(data: Path, tmp_path: Path) -> None:
+    measured = [(6.2, 0.9), (5.6, 0.1), (5.5, 0.4), (5.8, 1.2), (5.4, 1.1)]
+    assert [update for update, *_ in run_with(tmp_path, data, measured, keep_best=5).best] == [4, 5, 3, 2, 1]
+
+
 def test_patience_counts_validations_without_a_better_score(data: Path, tmp_path: Path) -> None:
     progress = run_with_scores(tmp_path, data, [1, 3, 2, 3, 9], patience=2)
     assert progress.update == 4  # 2 and 3 are no better than 3
-    assert progress.finished == "no better bleu in 2 validations"
+    assert progress.finished == "no better BLEU in 2 validations"
 
 
 def test_equal_bleu_is_ranked_by_cross_entropy(data: Path, tmp_path: Path) -> None:

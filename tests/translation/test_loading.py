@@ -123,7 +123,13 @@ def test_the_device_is_a_gpu_only_where_there_is_one() -> None:
     assert loading.choose_device("cpu") == torch.device("cpu")
 
 
-@pytest.mark.parametrize("name", ["toaster", "cuda:99", "cudaa", "meta"])
+@pytest.mark.parametrize("name", ["toaster", "cudaa", "cuda:x"])
+def test_a_device_that_does_not_exist_is_an_error(name: str) -> None:
+    with pytest.raises(UserError, match=f"`device` {name}: not a device; use auto, cpu, cuda or cuda:1"):
+        loading.choose_device(name)
+
+
+@pytest.mark.parametrize("name", ["cuda:99", "meta"])
 def test_a_device_that_cannot_be_used_is_an_error(name: str) -> None:
     with pytest.raises(UserError, match=f"`device` {name}: cannot be used here .*; auto and cpu always can"):
         loading.choose_device(name)
