@@ -84,7 +84,7 @@ class Decoder(nn.Module, Generic[Encoded, Memory, State]):
 
 
 class Seq2Seq(nn.Module):
-    """Embeddings, encoder, decoder and output layer; also a ``search.scorer.Scorer`` and ``shortlist.Narrowing``.
+    """Embeddings, encoder, decoder and output layer; also a ``search.scorer.Scorer``.
 
     ``embedding`` holds ``src`` and ``tgt`` (ids -> vectors); ``encoder(x (B, S, E), mask (B, S))`` returns what
     ``decoder.begin`` takes; ``output`` is the product before the softmax.
@@ -134,16 +134,12 @@ class Seq2Seq(nn.Module):
             None,
         )
 
-    def over(self, words: Tensor) -> "ForSearch":
-        """``Narrowing.over``: the model restricted to the target words ``words`` (C,)."""
-        return self.for_search("float32").over(words)
-
 
 @dataclass(frozen=True, eq=False)
 class ForSearch:
     """A model as a ``Scorer`` whose weights were converted once; in float32 its results are the model's.
 
-    It computes no gradients and has no ``unroll``.
+    It is also a ``shortlist.Narrowing``. It computes no gradients and has no ``unroll``.
     """
 
     src: nn.Module
