@@ -176,9 +176,10 @@ def _logits(
 ) -> Affine:
     """The output layer for search, over all words or ``words`` (C,); the softmax widens logits in bfloat16."""
     results = torch.bfloat16 if precision == "bfloat16" else torch.float32
-    if words is None:
+    if words is None and isinstance(output, NormedLinear):
         return output.for_search(precision, results)
-    return affine(output.weight[words], output.bias[words], precision, results)
+    weight, bias = (x if words is None else x[words] for x in (output.weight, output.bias))
+    return affine(weight, bias, precision, results)
 
 
 def rows_of(memory: Tensor, rows: int) -> Tensor:
