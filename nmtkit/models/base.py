@@ -182,11 +182,6 @@ def _logits(
     return affine(weight, bias, precision, results)
 
 
-def rows_of(memory: Tensor, rows: int) -> Tensor:
-    """A memory tensor (B, ...) as seen by N rows: each sentence's row once for each of its hypotheses."""
-    return memory if len(memory) == rows else memory.repeat_interleave(rows // len(memory), dim=0)
-
-
 def previous_words(tgt: Tensor) -> Tensor:
     """The word before each of the target ids (B, T), BOS before the first: ids (B, T)."""
     return torch.cat([torch.full_like(tgt[:, :1], BOS), tgt[:, :-1]], dim=1)
