@@ -20,13 +20,18 @@ log = logging.getLogger("nmtkit.progress")  # disable it to hide progress
 def progress(task: str, total: int | None = None, unit: str = "lines") -> Iterator[Callable[[int], None]]:
     """Show the progress of ``task``; yields a function to call with the number of lines just finished."""
     console = Console(file=sys.stderr)  # looked up now, because stderr may be redirected
-    if log.disabled or not (sys.stderr.isatty() and console.is_terminal):
+    if not shows_bar(console):
         yield _logged_progress(task, total, unit)
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), _Rate(unit), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as bar:
         key = bar.add_task(task, total=total)
         yield lambda lines: bar.advance(key, lines)
+
+
+def shows_bar(console: Console) -> bool:
+    """Whether progress is a bar: on a terminal, unless it is disabled."""
+    return not log.disabled and sys.stderr.isatty() and console.is_terminal
 
 
 class _Rate(ProgressColumn):
