@@ -58,8 +58,10 @@ def _logged_progress(task: str, total: int | None, unit: str) -> Callable[[int],
         now = time.monotonic()
         if now - last > SECONDS_BETWEEN_LINES:
             last = now
-            rate = done / (now - start)
-            left = datetime.timedelta(seconds=round(((total or done) - done) / rate)) if rate else "?"
-            log.info(f"{task}: {done:,} of {total or 0:,} {unit}, {rate:,.0f} {unit}/s, {left} left")
+            rate, of_total, left = done / (now - start), "", ""
+            if total is not None and rate:
+                of_total = f" of {total:,}"
+                left = f", {datetime.timedelta(seconds=round((total - done) / rate))} left"
+            log.info(f"{task}: {done:,}{of_total} {unit}, {rate:,.0f} {unit}/s{left}")
 
     return advance
