@@ -122,7 +122,7 @@ KERNELS = {
         search.weighted, ("weighted",), BFLOAT16, lambda dtype: (_numbers(2, 3, 5), _numbers(2, 5, 70, dtype=dtype))
     ),
     "quantise": Kernel(
-        search.quantise, ("quantise",), library.BOTH, lambda dtype: (_numbers(3, 70, dtype=dtype), pairs.LARGEST)
+        search.quantise, ("quantise",), library.BOTH, lambda dtype: (_numbers(3, 70, dtype=dtype), pairs.MAX_INTEGER)
     ),
     "dequantise": Kernel(
         search.dequantise, ("dequantise",), library.BOTH,

@@ -20,7 +20,7 @@ from nmtkit.kernels.door import kernel
 from nmtkit.ops.loop import Shared, share
 
 Additive: TypeAlias = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]  # as ``additive``
-LARGEST = 40.0  # exponent: the product of two such exponentials does not overflow float32
+MAX_EXPONENT = 40.0  # the product of two exponentials of it does not overflow float32
 PART = 2**18  # float32 values, 1 MB
 
 
@@ -38,7 +38,7 @@ def additive(query: Tensor, keys: Tensor, values: Tensor, v: Tensor, mask: Tenso
 
 def exponential(x: Tensor) -> Tensor:
     """exp(2x) of keys or queries x (..., A), clamped so that no product of two overflows float32."""
-    return (2 * x.float()).clamp_(-LARGEST, LARGEST).exp_()
+    return (2 * x.float()).clamp_(-MAX_EXPONENT, MAX_EXPONENT).exp_()
 
 
 def quick_additive(query: Tensor, keys: Tensor, values: Tensor, v: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
