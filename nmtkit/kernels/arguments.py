@@ -32,7 +32,7 @@ SIZE = Argument("int64_t")  # an integer
 FLAG = Argument("int64_t")  # 1 if the tensors that name it are bfloat16; flags come last, and callers omit them
 
 FLOAT_OR_NONE = FLOAT._replace(optional=True)
-LOW_ROWS, X_ROWS, FLOAT_ROWS, BFLOAT16_ROWS = (each._replace(strided=True) for each in (LOW, X, FLOAT, BFLOAT16))
+LOW_ROWS, X_ROWS, BFLOAT16_ROWS = (each._replace(strided=True) for each in (LOW, X, BFLOAT16))
 
 NORMS = dict.fromkeys(["gates_gain", "gates_shift", "gain", "shift"], FLOAT_OR_NONE)
 
@@ -97,10 +97,6 @@ ARGUMENTS: dict[str, dict[str, Argument]] = {
     },
     # search.h
     "log_softmax": {"logits": LOW, "result": FLOAT, "words": SIZE, "low": FLAG},
-    "best": {
-        "values": FLOAT_ROWS, "found": FLOAT, "columns": INT64, "scratch": INT32, "stride": SIZE,
-        "words": SIZE, "first": SIZE, "k": SIZE,
-    },
     "best_log_softmax": {
         "logits": LOW, "found": FLOAT, "columns": INT64, "scratch": INT32, "words": SIZE, "first": SIZE, "k": SIZE,
         "low": FLAG,
