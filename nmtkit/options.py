@@ -9,7 +9,7 @@ import inspect
 import typing
 from collections.abc import Callable, Iterator
 from dataclasses import Field, dataclass, field, fields, replace
-from typing import Any, Literal, ParamSpec, TypeVar
+from typing import Any, Literal, ParamSpec, TypeVar, cast
 
 from nmtkit.config import convert
 from nmtkit.errors import UserError
@@ -34,6 +34,14 @@ class Option:
     argument: bool = False  # positional on the command line
     complete: Callable[[str], list[str]] | None = None  # completes a prefix of a value in the shell
 
+    @property
+    def bounds(self) -> str:
+        """The bounds, as --help shows them."""
+        if self.at_least is None:
+            return ""
+        least, most = _short(self.at_least), self.at_most
+        return f"  [at least {least}]" if most is None else f"  [{least} to {_short(most)}]"
+
     def within(self, group: str) -> "Option":
         """The same option under another heading of --help."""
         return replace(self, group=group)
@@ -56,24 +64,35 @@ def options_of(schema: type) -> Iterator[tuple[Field[Any], Option]]:
 
 
 def by_keyword(schema: Callable[P, S], function: Callable[[S], R]) -> Callable[P, R]:
-    """``function``, which takes a dataclass, as a function of the dataclass's fields.
+    """``function``, which takes a dataclass, as a function of the dataclass's fields, listed in its docstring.
 
     It raises UserError for a value that is out of bounds or not among those of its Literal.
     """
-
     signature = inspect.signature(schema)
 
     @functools.wraps(function)
     def called(*args: P.args, **kwargs: P.kwargs) -> R:
         signature.bind(*args, **kwargs)  # its message about a wrong name does not have the schema's
         options: Any = schema(*args, **kwargs)
-        for each, shown in options_of(options):
-            if complaint := _complaint(types_of(schema)[each.name], getattr(options, each.name), shown):
-                raise UserError(f"`{each.name}`{complaint}")
+        check(options)
         return function(options)
 
+    arguments = (f"    {each.name}: {shown.help}\n" for each, shown in options_of(cast(type, schema)))
+    called.__doc__ = f"{inspect.getdoc(function)}\n\nOptions, as on the command line:\n\n{''.join(arguments)}"
     vars(called)["__signature__"] = signature
     return called
+
+
+def check(options: Any) -> None:
+    """Raise UserError if an option is out of bounds or not among the values of its Literal."""
+    for each, shown in options_of(options):
+        check_value(f"`{each.name}`", types_of(options.__class__)[each.name], getattr(options, each.name), shown)
+
+
+def check_value(name: str, hint: Any, value: Any, shown: Option) -> None:
+    """``check`` for one option of type ``hint``; ``name``: as in the message."""
+    if complaint := _complaint(hint, value, shown):
+        raise UserError(f"{name}{complaint}")
 
 
 @functools.cache

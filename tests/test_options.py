@@ -38,6 +38,7 @@ class Orders:
 
 
 def ordered(orders: Orders) -> Orders:
+    """Order a meal."""
     return orders
 
 
@@ -83,7 +84,7 @@ def test_a_function_of_options_refuses_what_its_command_refuses(orders: dict[str
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        ("--guests 0", "Invalid value for '--guests'"),
+        ("--guests 0", "--guests: 0 is not between 1 and 8"),
         ("--wine rose", "Invalid value for '--wine'"),
         ("--waiter x", "No such option: --waiter"),
     ],
@@ -103,6 +104,12 @@ def test_a_python_function_has_the_fields_as_its_arguments() -> None:
     assert inspect.signature(order) == inspect.signature(Orders)
     with pytest.raises(TypeError, match=r"^got an unexpected keyword argument 'guest'$"):
         order(guest=3)  # type: ignore[call-arg]
+
+
+def test_a_python_function_has_the_help_of_its_options_in_its_docstring() -> None:
+    lines = str(by_keyword(Orders, ordered).__doc__).splitlines()
+    assert lines[0] == "Order a meal."
+    assert [line.strip() for line in lines[4:]] == [f"{each.name}: {shown.help}" for each, shown in options_of(Orders)]
 
 
 @pytest.mark.parametrize(

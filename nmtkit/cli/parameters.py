@@ -15,7 +15,7 @@ from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
 import typer
 
-from nmtkit.options import Option, options_of, types_of
+from nmtkit.options import Option, check, check_value, options_of, types_of
 
 S = TypeVar("S")
 
@@ -33,6 +33,7 @@ def flat(
     """
     placed: list[tuple[inspect.Parameter, str]] = []  # each with the parameter before which the help has it
     schemas: dict[str, tuple[type, list[str]]] = {}
+    alone: dict[str, tuple[Any, Option]] = {}  # options that are parameters of the command
     last = inspect.Parameter("common", inspect.Parameter.KEYWORD_ONLY, annotation=common)
     for own in (*inspect.signature(function).parameters.values(), last):
         kind, *more = get_args(own.annotation) if get_origin(own.annotation) is Annotated else (own.annotation,)
@@ -45,6 +46,7 @@ def flat(
                 default = ... if field.default is MISSING else field.default
                 placed.append((_parameter(field.name, types_of(kind)[field.name], default, about), about.before))
         elif shown is not None:
+            alone[own.name] = kind, shown
             default = ... if own.default is own.empty else own.default
             placed.append((_parameter(own.name, kind, default, shown), shown.before))
         else:
@@ -62,6 +64,9 @@ def flat(
             for part, given in parts.items():
                 named = {name: value for name, value in given.items() if value is not None and value != []}
                 values[part] = schemas[part][0](**named)
+                check(values[part])
+            for name, (kind, about) in alone.items():
+                check_value(f"--{name}", kind, values[name], about)
             function(**values)
 
     vars(command)["__signature__"] = inspect.Signature(parameters)
@@ -79,8 +84,8 @@ def _parameter(name: str, hint: Any, default: Any, shown: Option) -> inspect.Par
         switch = bool in (typed, *get_args(typed)) and default is not False
         names.insert(0, f"--{plain}/--no-{plain}" if switch else f"--{plain}")
     about: dict[str, Any] = {
-        "help": shown.help, "metavar": shown.metavar, "autocompletion": shown.complete,
-        "rich_help_panel": shown.group or None, "min": shown.at_least,
+        "help": shown.help + shown.bounds, "metavar": shown.metavar, "autocompletion": shown.complete,
+        "rich_help_panel": shown.group or None,
     }  # fmt: skip
     info = typer.Argument(**about) if shown.argument else typer.Option(*names, **about)
     usual = default

@@ -30,7 +30,7 @@ def serve(
     host: Annotated[str, Option(
         "Address to listen on: 127.0.0.1 accepts connections from this machine only, 0.0.0.0 from any.",
         )] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 is any free one.")] = 8080,
+    port: Annotated[int, Option("Port to listen on; 0 is any free one.", at_least=0, at_most=65535)] = 8080,
     api_key: Annotated[str | None, typer.Option(envvar="NMTKIT_API_KEY", show_envvar=False, show_default=False,
         help="Key that clients must send. Better set NMTKIT_API_KEY in the environment: other users of this machine "
         "can read the command line.")] = None,

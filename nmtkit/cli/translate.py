@@ -132,6 +132,8 @@ def translate(
         check_output("--attention", attention, *read)
         if output != "-" and real_path(attention) == real_path(Path(output)):
             raise UserError(f"--attention {attention}: is the output of the translations, too; name another file")
+        if attention.suffix != ".npz":
+            raise UserError(f"--attention {attention}: is written as .npz; end its name in .npz")
     if is_document(input):
         lines_only = {"--json": as_json, "--scores": scores != "none"}
         if given := [name for name, value in lines_only.items() if value]:

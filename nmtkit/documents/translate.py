@@ -4,21 +4,16 @@ import itertools
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
-from nmtkit.documents.alignment import Aligned, align
+from nmtkit.documents.alignment import Aligned
 from nmtkit.documents.marks import Part, place
-from nmtkit.documents.placeholders import Filled, Hole, find, restore, stand_ins, warn_of_lost, with_stand_ins
+from nmtkit.documents.placeholders import Filled, Hole, find, restore, warn_of_lost, with_stand_ins
 from nmtkit.documents.segment import Segment
 from nmtkit.documents.sentences import Span, between, sentences
 from nmtkit.text.placeholders import PLACEHOLDERS
-from nmtkit.translation.request import Request
-from nmtkit.translation.translator import Translator
-
-BEST = Request()
 
 _WORD = re.compile(r"\S+")
 _LETTER = re.compile(r"[^\W\d_]")
@@ -142,22 +137,3 @@ def _whole(spans: list[Span], kept: list[Span]) -> list[tuple[Span, list[Span]]]
             inside.append(left.popleft())
         joined.append((Span(start, max(span.end, inside[-1].end if inside else 0)), inside))
     return joined
-
-
-def translate_segments(
-    translator: Translator,
-    segments: Sequence[Segment],
-    request: Request = BEST,
-    keep: Sequence[re.Pattern[str]] = (),
-    split: bool = True,
-) -> list[Segment]:
-    """Translate segments; blank ones are not changed.
-
-    request: must ask for one translation. keep, split: as in ``plan``. Raises UserError as ``Translator.answer`` does,
-    and if there is markup or a placeholder to place and the model has no attention.
-    """
-    side = translator.sources[0].pipeline.side, translator.tgt_pipeline.side
-    planned = plan(segments, side[0].language, side[1].language, stand_ins(translator), keep, split)
-    lines = planned.sentences
-    answers = translator.answer(lines, replace(request, attention=planned.aligned, quality=True))
-    return planned.finish(align(translator, line, best) for line, [best] in zip(lines, answers, strict=True))

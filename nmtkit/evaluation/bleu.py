@@ -67,11 +67,6 @@ def metric_named(name: str) -> Metric:
     return {**WORD_METRICS, **TEXT_METRICS}[name]()
 
 
-def detokenized_bleu(hyps: Sequence[str], refs: References, *, lowercase: bool = False) -> float:
-    """sacreBLEU 13a of plain text, by which checkpoints are ranked; ``lowercase``: case-insensitive."""
-    return score("13a-lc" if lowercase else "sacreBLEU-13a", hyps, refs).value
-
-
 def sentence_chrf(hyp: str, ref: str) -> float:
     """chrF2 of one sentence, because BLEU is too coarse for one."""
     return float(CHRF().sentence_score(hyp, [ref]).score)

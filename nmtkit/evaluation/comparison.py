@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeAlias
 from nmtkit.errors import UserError
 from nmtkit.evaluation.bleu import TEXT_METRICS, WORD_METRICS, References, Score, score
 from nmtkit.evaluation.forced import CrossEntropy
-from nmtkit.evaluation.names import Names, UnknownWords, names_kept
+from nmtkit.evaluation.names import Names, UnknownCounts, names_kept
 from nmtkit.evaluation.significance import Test, Tested, mean_and_deviation, paired_test
 from nmtkit.evaluation.subsets import Subset, length_bins, longer_than
 
@@ -25,7 +25,7 @@ class System:
     texts: list[str] | None = None  # translations as plain text; None for tokenised files
     refs: list[list[str]] | None = None
     forced: CrossEntropy | None = None  # that of the first reference; None for files
-    unknown: UnknownWords | None = None  # in the translations, if known
+    unknown: UnknownCounts | None = None  # in the translations, if known
 
 
 class Compared(NamedTuple):
@@ -116,7 +116,7 @@ def unknown_columns(comparison: Comparison) -> dict[str, list[str]]:
     unknown = [system.unknown for system in comparison.systems if system.unknown is not None]
     columns = dict[str, list[str]]()
     if any(any(counts) for counts in unknown):
-        for name, figures in zip(UnknownWords._fields, zip(*unknown, strict=True), strict=True):
+        for name, figures in zip(UnknownCounts._fields, zip(*unknown, strict=True), strict=True):
             columns[f"unknown words {name}"] = ["-" if figure is None else str(figure) for figure in figures]
     headings = {"names kept": comparison.names, "of these, not in the vocabulary": comparison.unknown_names}
     for heading, names in headings.items():

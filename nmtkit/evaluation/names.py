@@ -21,7 +21,7 @@ class Names(NamedTuple):
     kept: int
 
 
-class UnknownWords(NamedTuple):
+class UnknownCounts(NamedTuple):
     """The unknown words in a system's translations by kind of replacement; None if that is not known."""
 
     translated: int | None  # by the lexicon

@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 from sacrebleu.metrics.base import Metric
 
-from nmtkit.errors import check_choice
 from nmtkit.evaluation.bleu import References, metric_named
 
 Test = Literal["bs", "ar"]  # paired bootstrap (Koehn 2004), approximate randomisation (Riezler and Maxwell 2005)
@@ -41,7 +40,6 @@ def paired_test(
     samples whose difference deviates from the observed difference by at least that difference. (sacreBLEU 2 centres
     absolute differences and counts only larger ones; its p is about half as large.)
     """
-    check_choice("paired", test, Test)
     measure = metric_named(metric)
     # Sums of counts are exact in float64, so that equal systems are equal on every sample.
     sentences = [np.array(measure._extract_corpus_statistics(hyps, refs), np.float64) for hyps in systems]  # (L, Q)

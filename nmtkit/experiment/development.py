@@ -10,7 +10,7 @@ from nmtkit.data import batches
 from nmtkit.data.corpus import Corpus
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError, counted
-from nmtkit.evaluation.bleu import detokenized_bleu
+from nmtkit.evaluation.bleu import score
 from nmtkit.folders import TextFiles
 from nmtkit.lines import read_lines
 from nmtkit.search.batching import translate_each
@@ -76,7 +76,8 @@ def validate(run: Run, development: DevelopmentSet, seen: np.ndarray, search: Se
     scorer = run.model.for_search("bfloat16" if run.dtype == torch.bfloat16 else "float32")
     found = sorted(translate_each(scorer, shared, search, device=run.device))  # by sentence number
     translations = distributed.gather([beam[0].ids for _, beam in found])
-    # Detokenised, so that BLEU does not depend on the segmentation.
+    # Detokenised, so that BLEU, by which checkpoints are ranked, does not depend on the segmentation.
     texts = [development.pipeline.text(development.vocabulary.tokens(ids)) for ids in translations]
-    bleu = detokenized_bleu(texts, development.references, lowercase=development.pipeline.side.lowercase)
+    metric = "13a-lc" if development.pipeline.side.lowercase else "sacreBLEU-13a"
+    bleu = score(metric, texts, development.references).value
     return Validation(cross_entropy, errors, bleu, train_errors)

@@ -152,6 +152,9 @@ def read_presets(file: str, text: str) -> Iterator[tuple[str, Preset]]:
     if missing:
         raise UserError(f"{file}: {', '.join(missing)}: missing; every preset file has {', '.join(_FILE)}")
     base = {key: value for key, value in content["base"].items() if key != "task"}
+    for key, value in content["small"].get("model", {}).items():
+        if type(value) is int and key not in base["model"]:  # an upper limit of a size
+            raise UserError(f"{file}: {configs.unknown_key('small.model.', key, base['model'])}")
     for name, system in content["systems"].items():
         if not isinstance(system, Mapping):
             raise UserError(f"{file}: {name}: expected what differs from the base, as in {{section: Table 1}}")
@@ -159,6 +162,8 @@ def read_presets(file: str, text: str) -> Iterator[tuple[str, Preset]]:
         unknown = [configs.unknown_key(path, key, mapping) for path, key, _, mapping in _additions(system, known)]
         if unknown:
             raise UserError(f"{file}: {name}: " + "; ".join(unknown))
+        if not system.get("section"):
+            raise UserError(f"{file}: {name}: section: missing; name the table or the section of the paper")
         task = system.get("task", content["base"]["task"])
         if task not in content["tasks"]:
             raise UserError(f"{file}: {name}: task: {task} is not one of {', '.join(content['tasks'])}")

@@ -3,7 +3,7 @@
 import contextlib
 import io
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 from functools import lru_cache
 from itertools import accumulate
 from pathlib import Path
@@ -74,28 +74,15 @@ class Segmenter:
         return list(accumulate(ends, initial=0)) if pieces else []
 
 
-class _Merges(io.StringIO):
-    """The output file of subword-nmt; calls ``found`` for each merge."""
-
-    def __init__(self, found: Callable[[], object]) -> None:
-        super().__init__()
-        self._found = found
-
-    def write(self, text: str) -> int:
-        if self.tell():  # the first line is the version
-            self._found()
-        return super().write(text)
-
-
-def learn_merges(counts: Counter[str], merges: int, found: Callable[[], object]) -> str:
-    """BPE merges learnt from word counts, in subword-nmt's format; ``found`` is called for each merge.
+def learn_merges(counts: Counter[str], merges: int) -> str:
+    """BPE merges learnt from word counts, in subword-nmt's format.
 
     There are fewer than ``merges`` if no pair of symbols occurs twice any more. Raises UserError if there are none.
     """
     # Sorted, so that the order of the counts does not matter.
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     lines = [f"{word} {count}" for word, count in ordered if len(word) > 1 and not MASK.search(word)]
-    output = _Merges(found)
+    output = io.StringIO()
     with contextlib.redirect_stderr(io.StringIO()):  # hides its progress bar
         if lines:
             learn_bpe(lines, output, merges, is_dict=True)

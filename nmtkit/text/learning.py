@@ -1,9 +1,7 @@
 """Learning truecasing models, BPE merges and SentencePiece models from the clean training text."""
 
-import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from itertools import chain
 from pathlib import Path
@@ -65,57 +63,26 @@ def learn_segmenters(work: Work, kept: int, pool: Workers) -> None:
         for side in sides:
             truecaser = files.truecasing(side) if files.truecasing(side).exists() else None
             runs[side] = _count(work, side, "words", partial(_words, truecaser), kept, pool)
-        # For the progress bar, learners append a byte to this file for each merge; SentencePiece reports no progress.
-        found = work.folder / f"{kind}.found"
-        found.write_bytes(b"")
         # Two groups learn at the same time, sharing the memory, in processes that return it to the system at their end.
-        function = partial(learn, prep, _LEARNT_FROM // len(groups), found)
-        total = amount * len(groups) if kind == "bpe" else None
-        with (
-            progress(f"learning {amount:,} {what}", total, "merges") as advance,
-            Workers(min(pool.count, 2)) as learners,
-            _watched(found, advance),
-        ):
+        function = partial(learn, prep, _LEARNT_FROM // len(groups))
+        with progress(f"learning {amount:,} {what}"), Workers(min(pool.count, 2)) as learners:
             learnt = list(learners.map(function, [[run for side in group for run in runs[side]] for group in groups]))
         for group, model in zip(groups, learnt, strict=True):
             for side in group:
                 write_file(path(side), model)
 
 
-def _learn_merges(prep: Prep, limit: int, found: Path, runs: Sequence[Path]) -> bytes:
-    """Merges from the ``limit`` most frequent words of the runs; ``found`` grows by a byte per merge."""
+def _learn_merges(prep: Prep, limit: int, runs: Sequence[Path]) -> bytes:
+    """Merges from the ``limit`` most frequent words of the runs."""
     counts = Counter(dict(most_frequent(runs, limit)))
     assert prep.merges is not None, "chosen before"
-    with open(found, "ab", buffering=0) as file:
-        return learn_merges(counts, prep.merges, lambda: file.write(b".")).encode()
+    return learn_merges(counts, prep.merges).encode()
 
 
-def _learn_sentencepieces(prep: Prep, limit: int, found: Path, runs: Sequence[Path]) -> bytes:
+def _learn_sentencepieces(prep: Prep, limit: int, runs: Sequence[Path]) -> bytes:
     """A unigram model from the ``limit`` most frequent words of the runs."""
     counts = Counter(dict(most_frequent(runs, limit)))
     return learn_sentencepieces(counts, prep.pieces, (prep.src.language, prep.tgt.language), MASKS if prep.mask else ())
-
-
-@contextmanager
-def _watched(path: Path, advance: Callable[[int], None]) -> Iterator[None]:
-    """Pass the growth of a file in bytes to ``advance`` twice a second while the block runs."""
-    ended = threading.Event()
-
-    def watch() -> None:
-        seen, last = 0, False
-        while not last:
-            last = ended.wait(0.5)
-            if (size := path.stat().st_size) > seen:
-                advance(size - seen)
-            seen = size
-
-    thread = threading.Thread(target=watch, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
 
 
 def _count(

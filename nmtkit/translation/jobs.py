@@ -2,13 +2,12 @@
 
 Each process has one thread, because several small products in parallel are faster than one product with several
 threads. The main process is one of them. On Linux the others are forked and share the loaded models; elsewhere each
-loads the models, which takes seconds, so short texts are translated by the main process alone.
+loads the models, which takes seconds, so they are started only on request.
 """
 
 import itertools
 import math
 import multiprocessing
-import time
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -27,15 +26,10 @@ from nmtkit.ops.precision import Precision, Products
 from nmtkit.search.ensemble import Combine
 from nmtkit.translation import loading
 from nmtkit.translation.request import Request
-from nmtkit.translation.stream import LARGEST_WINDOW
 from nmtkit.translation.translation import Translation
 from nmtkit.translation.translator import Translator
 
 SHARE, LEAST = 256, 64  # lines sent to a process at once: the maximum, and the approximate minimum
-
-# The serial fraction of search (Amdahl's law). Measured: RNNsearch and 500 lines of Multi30k, two cores of a
-# Xeon: 4.1 s with one thread, 2.45 s with two.
-ALONE = 0.2
 
 Window: TypeAlias = list[tuple[str, str]]  # lines, each with its prefix or reference
 
@@ -94,38 +88,18 @@ def processes_for(translator: Translator) -> int:
 
 
 def answers(
-    job: Job, windows: Iterator[Window], jobs: int, ready: Callable[[], bool], start: float, *, copies: bool
+    job: Job, windows: Iterator[Window], jobs: int, ready: Callable[[], bool], *, copies: bool
 ) -> Iterator[list[list[Translation]]]:
-    """The translations of each window, by ``jobs`` processes once there is enough work for them.
+    """The translations of each window, by ``jobs`` processes, which are started for the first window of many lines.
 
     ready: whether the next line can be read without blocking; if not, all pending translations are yielded first.
-    start: the seconds to start a process; processes are started when they save more than that.
     """
-    seen = 0
     for window in windows:
         if jobs == 1 or len(window) < 2 * LEAST:
             yield job(window)
             continue
-        parts = Parts(window, jobs)
-        seen += parts.size
-        if start:
-            began = time.perf_counter()
-            parts.put(job(parts.next()))
-            pace = (time.perf_counter() - began) / parts.done
-            # The length of a stream is unknown: assume that half of it has been read.
-            left = parts.left + (seen if len(window) == LARGEST_WINDOW else 0)
-            if saved(pace * left, jobs) < start:
-                parts.put(job(parts.rest()))
-                yield parts.answers
-                continue
         with one_thread(), Workers(jobs, helping=True, fork=copies) as workers:
-            others = (Parts(window, jobs) for window in windows)
-            yield from shared(job, itertools.chain([parts], others), workers, ready)
-
-
-def saved(seconds: float, jobs: int) -> float:
-    """How many of the ``seconds`` of one process with ``jobs`` threads are saved by ``jobs`` processes."""
-    return seconds * (1 - 1 / (ALONE * jobs + 1 - ALONE))
+            yield from shared(job, (Parts(each, jobs) for each in itertools.chain([window], windows)), workers, ready)
 
 
 def shared(
@@ -168,13 +142,10 @@ class Parts:
 
     def next(self) -> Window:
         """The next part."""
-        return self._take(self._todo.popleft())
-
-    def rest(self) -> Window:
-        """The remaining lines as one part."""
-        rest = list(itertools.chain.from_iterable(self._todo))
-        self._todo.clear()
-        return self._take(rest)
+        part = self._todo.popleft()
+        self._begun.append(part)
+        self.left -= self._amount(part)
+        return [self._window[i] for i in part]
 
     def put(self, found: list[list[Translation]]) -> None:
         """Store the answers to the earliest part without answers."""
@@ -182,11 +153,6 @@ class Parts:
         for i, translations in zip(part, found, strict=True):
             self.answers[i] = translations
         self.done += self._amount(part)
-
-    def _take(self, part: list[int]) -> Window:
-        self._begun.append(part)
-        self.left -= self._amount(part)
-        return [self._window[i] for i in part]
 
     def _amount(self, part: list[int]) -> int:
         return sum(len(self._window[i][0]) + 1 for i in part)

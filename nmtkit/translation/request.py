@@ -21,13 +21,17 @@ MOST = 10_000  # the maximum number of translations of a line, which is the maxi
 MBR_SEED = 1
 MAX_INPUT_LENGTH = 250  # tokens; by default, nmtkit prep removes longer sentences from the training text
 
+# The settings of search that scoring references uses, and those that sampling uses.
+_OF_SCORES = ("length_penalty", "alpha", "coverage_penalty", "max_tokens")
+_OF_SAMPLES = ("length_penalty", "alpha", "max_len_a", "max_len_b", "unk", "max_tokens")
 # Fields that scoring references does not support, and those that sampling does not.
 WITHOUT_SEARCH = (
     "n_best", "mbr", "seed", "prefixes", "alignment", "attention", "replace_unk", "shortlist", "max_input_length",
-    "beam_size", "max_len_a", "max_len_b", "stop", "terms",
+    "terms", *(each.name for each in fields(Search) if each.name not in _OF_SCORES),
 )  # fmt: skip
 WITHOUT_BEAM = (
-    "mbr", "prefixes", "alignment", "attention", "replace_unk", "beam_size", "coverage_penalty", "stop", "terms",
+    "mbr", "prefixes", "alignment", "attention", "replace_unk", "terms",
+    *(each.name for each in fields(Search) if each.name not in _OF_SAMPLES),
 )  # fmt: skip
 
 
@@ -58,10 +62,10 @@ class Request:
 
     # Fewer if the beam has fewer; None: the best one, as text.
     n_best: int | None = option(None, Option(
-        "Write the N best translations of each line as 'line ||| text ||| score'.", at_least=1))
+        "Write the N best translations of each line as 'line ||| text ||| score'.", at_least=1, at_most=MOST))
     mbr: int | None = option(None, Option(
         "Minimum Bayes risk decoding: choose the hypothesis of the beam with the highest chrF2 against N samples from "
-        "the model.", SEARCH, metavar="N", at_least=1))
+        "the model.", SEARCH, metavar="N", at_least=1, at_most=MOST))
     seed: int | None = option(None, SEED)  # translations are sampled with this seed
     prefixes: bool = False  # each line comes with a prefix of its translation
     references: bool = False  # each line comes with its translation, which is scored
@@ -90,9 +94,6 @@ class Request:
         if wrong := mistake(self):
             name, complaint = wrong
             raise UserError(f"`{name}`{complaint}")
-        for name, number in (("n_best", self.n_best), ("mbr", self.mbr)):
-            if number is not None and number > MOST:
-                raise UserError(f"`{name}`: {number} is not between 1 and {MOST}")
         if self.terms is not None:
             object.__setattr__(self, "terms", tuple(map(tuple, self.terms)))  # JSON has lists
         for pair in self.terms or ():
@@ -109,7 +110,7 @@ class Request:
 
     def _exclude(self, names: Sequence[str], reason: str) -> None:
         """Raise UserError if one of the fields ``names`` is set. A coverage penalty of 0 counts as unset."""
-        asked = [name for name in names if getattr(self, name) is not None and getattr(self, name) is not False]
+        asked = [each.name for each in fields(self) if each.name in names and getattr(self, each.name) != each.default]
         if self.coverage_penalty == 0 and "coverage_penalty" in asked:
             asked.remove("coverage_penalty")
         if asked:

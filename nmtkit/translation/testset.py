@@ -10,7 +10,7 @@ from nmtkit.align.posunk import UNKNOWN
 from nmtkit.errors import UserError, counted
 from nmtkit.evaluation.comparison import Compared, System
 from nmtkit.evaluation.forced import cross_entropy
-from nmtkit.evaluation.names import UnknownWords
+from nmtkit.evaluation.names import UnknownCounts
 from nmtkit.evaluation.subsets import unknown_free
 from nmtkit.folders import ModelFolder
 from nmtkit.lines import atomic_write, check_read_once, read_lines
@@ -160,13 +160,13 @@ def translate_held_out(
     return Translated(translator, held_out.ref_paths, sources, compared)
 
 
-def _unknown(translations: Sequence[Translation]) -> UnknownWords:
+def _unknown(translations: Sequence[Translation]) -> UnknownCounts:
     """The unknown words of the translations by kind of replacement; without replacement, all were left."""
     counts = [
         translation.unknown or (0, 0, sum(token in UNKNOWN for token in translation.tokens))
         for translation in translations
     ]
-    return UnknownWords(*map(sum, zip(*counts, strict=True)))
+    return UnknownCounts(*map(sum, zip(*counts, strict=True)))
 
 
 def _within(source: int, target: int, max_length: int | None) -> bool:

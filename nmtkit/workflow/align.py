@@ -47,9 +47,8 @@ class AlignOptions:
 def align_words(options: AlignOptions) -> "AlignmentReport | Quality":
     """Align the words of the training text, and write the links and a lexicon to the data folder: ``nmtkit align``.
 
-    pharaoh: the links of another aligner. gold: write nothing, but score the links of ``pharaoh``, or of the data
-    folder, and return their quality. Raises UserError for links that do not match the text, and for arguments that
-    exclude each other.
+    With ``gold``, writes nothing, but returns the quality of the links of ``pharaoh``, or of the data folder. Raises
+    UserError for links that do not match the text, and for arguments that exclude each other.
     """
     if options.gold is not None:
         if options.symmetrize is not None or options.threshold is not None:

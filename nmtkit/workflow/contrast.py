@@ -39,8 +39,7 @@ def accuracies(options: ContrastOptions) -> "dict[str, list[Accuracy]]":
     """How often a model, or an ensemble, prefers the correct translation to one with an error: ``nmtkit contrast``.
 
     Returns the accuracy by ``type``, with the total at the end, by ``distance`` and by ``frequency``; the last two are
-    empty if the sets do not have them. sets: JSON files, or folders; source, correct, incorrect: three line-aligned
-    files. Raises UserError for sets that cannot be read or have no errors of these types.
+    empty if the sets do not have them. Raises UserError for sets that cannot be read or have no errors of these types.
     """
     files = [Path(path) for path in (options.source, options.correct, options.incorrect) if path is not None]
     entries = read_entries(paths(options.sets), options.types, files)

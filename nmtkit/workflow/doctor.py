@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from nmtkit.folders import TextFiles
 from nmtkit.options import Option, by_keyword, option
 from nmtkit.workflow.shared import DATA, RAW, SOURCE_LANGUAGE, TARGET_LANGUAGE, presets
 
@@ -43,9 +44,14 @@ def diagnose(options: DoctorOptions) -> Diagnosis:
     from nmtkit.experiment.presets import load_preset
     from nmtkit.experiment.schema import build_experiment
     from nmtkit.text.raw import find_raw
+    from nmtkit.text.settings import load_prep
 
     raw, data, model = Path(options.raw), Path(options.data), options.model
-    files, src, tgt = find_raw(raw, options.src_lang, options.tgt_lang)
+    languages = options.src_lang, options.tgt_lang
+    if languages == (None, None) and TextFiles(data).settings.is_file():
+        prep = load_prep(data)
+        languages = prep.src.language, prep.tgt.language
+    files, src, tgt = find_raw(raw, *languages)
     findings = examine_text(files, src, tgt)
     if "dev" not in files and not (data / "dev.src").exists():  # prep may have sampled one from the training text
         remedy = "nmtkit prep --dev-size samples one from the training text"

@@ -64,10 +64,9 @@ def write_document(input: Path | str, output: Path | str, request: Request, opti
 def write_translation(options: DocumentOptions) -> None:
     """Translate a document, in a format that ``nmtkit translate`` lists, with its formatting.
 
-    keep: regular expressions for text to copy, in addition to placeholders such as ``{name}`` and ``%1$s``, URLs and
-    e-mail addresses. columns: the columns of a table to translate. The other arguments are those of ``translate``. On
-    an error, nothing is written. Raises UserError for a file that cannot be read as a document, for a request that is
-    for lines of text, and as ``translate`` does.
+    Placeholders such as ``{name}`` and ``%1$s``, URLs and e-mail addresses are copied. On an error, nothing is written.
+    Raises UserError for a file that cannot be read as a document, for a request that is for lines of text, and as
+    ``translate`` does.
     """
     write_document(options.input, options.output, options.request, options)
 

@@ -72,8 +72,8 @@ class Flow(NamedTuple):
 def examine(options: InspectOptions) -> Inspection:
     """The parts and sizes of a model, and the cost of training it: ``nmtkit inspect``.
 
-    model: a preset or a model folder. Sizes are computed for the vocabularies of the folder ``data``, if it has any.
-    Raises UserError for an unknown model, and for settings of a trained model.
+    Sizes are computed for the vocabularies of the folder ``data``, if it has any. Raises UserError for an unknown
+    model, and for settings of a trained model.
     """
     import torch
 

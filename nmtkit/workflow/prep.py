@@ -105,12 +105,10 @@ class PrepOptions:
 def prepare(options: PrepOptions) -> "PrepReport | str":
     """Make a data folder from raw parallel text: ``nmtkit prep``.
 
-    raw: a folder with {train,dev,test}.LANGUAGE; or else train, dev, test: two files each. tokenizer,
-    tokenizer_command, protect, drop: one or several, as on the command line (``tokenizer="zh=characters"``). like: a
-    data or model folder whose settings and learnt models are used. Returns a report with the manifest, or for a
-    ``shard`` such as "1/8" a line of text; both can be printed. As always in Python, a script that starts processes
-    (``jobs``) must do so below ``if __name__ == "__main__":``. Raises UserError for invalid text, and for arguments
-    that exclude each other.
+    Options that may be repeated on the command line take one value or several. Returns a report with the manifest, or
+    for a ``shard`` such as "1/8" a line of text; both can be printed. As always in Python, a script that starts
+    processes (``jobs``) must do so below ``if __name__ == "__main__":``. Raises UserError for invalid text, and for
+    arguments that exclude each other.
     """
     text = (TOKENS, SEGMENTATION)
     given = [

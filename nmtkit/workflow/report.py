@@ -51,9 +51,8 @@ class ReportOptions:
 def write_report(options: ReportOptions) -> Path:
     """Write a report about models as one self-contained HTML page, and return its path: ``nmtkit report``.
 
-    Every model translates the test set of the folder ``data``, and is compared with the first model. lines: the numbers
-    of the lines whose attention is drawn. Raises UserError for models that do not match the data folder, and for
-    arguments without effect.
+    Every model translates the test set of the folder ``data``, and is compared with the first model. Raises UserError
+    for models that do not match the data folder, and for arguments without effect.
     """
     folders = paths(options.models)
     if len(set(folders)) < len(folders):

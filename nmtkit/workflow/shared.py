@@ -35,7 +35,7 @@ CONFIGURATION = Option("Set one value of the configuration; may be repeated.", n
 DATA = Option("Data folder made by nmtkit prep.", names="--data -d")
 DEVICE = Option("Device to run on: cpu, cuda, cuda:1, ..., or auto for a GPU if there is one.")
 JOBS = Option("Number of processes.  [default: one per core]", names="--jobs -j", at_least=1)
-JOBS_OF_SEARCH = replace(JOBS, help="Number of processes.  [default: one per core, or 1 on a GPU]")
+JOBS_OF_SEARCH = replace(JOBS, help="Number of processes.  [default: one per core, or 1 on a GPU or macOS]")
 LEXICON = Option("Lexicon made by nmtkit align.  [default: the model's own]", UNKNOWN, before="shortlist")
 MAX_LENGTH = Option("Leave pairs with more tokens than this on either side out of the cross-entropy.", at_least=1)
 MODEL = Option("Model folder.", names="--model -m")

@@ -60,9 +60,7 @@ class TrainOptions:
 def run(options: TrainOptions) -> "Progress":
     """Train a preset on a data folder, or resume the run in the folder ``output``: ``nmtkit train``.
 
-    start: a model whose weights initialise a new run, and whose configuration it uses unless ``model`` names a preset.
-    config: a YAML file with values that override the preset's; settings: values by dotted keys. Other arguments that
-    are None have the preset's value. tensorboard: also write the history for TensorBoard. records: a handler for the
+    settings: values by dotted keys. Other arguments that are None have the preset's value. records: a handler for the
     records of the history and of the end of the run. Returns the progress of the run. Raises UserError for settings
     that do not suit the data, and KeyboardInterrupt, with everything saved, after Ctrl-C.
     """

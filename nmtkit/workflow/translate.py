@@ -1,7 +1,6 @@
 """``translate``: translation of a text of any length by one or more models, in several processes if that is faster."""
 
 import logging
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -110,12 +109,11 @@ def translate_windows(
         remedy = "give one made by nmtkit align as `lexicon`"
         log.warning(f"{translator.name} has no lexicon, so unknown words are only copied; {remedy}")
     copies = CAN_FORK and translator.device.type == "cpu"
-    # Without fork, a process takes as long to start as this one did; with ``jobs``, processes start at once.
-    start = 0.0 if options.jobs or copies else time.process_time()
-    jobs = options.jobs or processes_for(translator)
+    # Without fork, each process loads the models.
+    jobs = options.jobs or (processes_for(translator) if copies else 1)
     pairs = ((line, "") if isinstance(line, str) else line for line in lines)
     grouped = windows(pairs, ready, LARGEST_WINDOW)
-    return answers(Job(models, request), grouped, jobs, ready, start, copies=copies)
+    return answers(Job(models, request), grouped, jobs, ready, copies=copies)
 
 
 def translate_text(options: LineOptions) -> "Iterator[list[list[Translation]]]":
@@ -169,11 +167,11 @@ def translate_lines(options: LineOptions) -> "Iterator[list[Translation]]":
     """The translations of every line, best first, by a model or an ensemble, in several processes if that is faster.
 
     lines: read as they are needed, so that a text may be of any length; pairs with a prefix or a reference if
-    ``request`` has ``prefixes`` or ``references``. model: a folder, or those of an ensemble. keep: regular expressions
-    for text to copy. ready: says whether the next line can be read without blocking; if not, the translations so far
-    are yielded first. The other arguments are those of ``nmtkit.load``, and ``nmtkit.load("run").translate(lines)``
-    does the same in one process. As always in Python, a script that starts processes (``jobs``) must do so below
-    ``if __name__ == "__main__":``. Raises UserError for models that cannot be used, or not with this request.
+    ``request`` has ``prefixes`` or ``references``. ready: says whether the next line can be read without blocking; if
+    not, the translations so far are yielded first. The other arguments are those of ``nmtkit.load``, and
+    ``nmtkit.load("run").translate(lines)`` does the same in one process. As always in Python, a script that starts
+    processes (``jobs``) must do so below ``if __name__ == "__main__":``. Raises UserError for models that cannot be
+    used, or not with this request.
     """
     return chain.from_iterable(translate_text(options))
 

@@ -54,8 +54,8 @@ class Tuned:
 def search_penalties(options: TuneOptions) -> Tuned:
     """Find the best length and coverage penalties on the development set: ``nmtkit tune``.
 
-    The set is translated once, and its n-best lists are re-ranked with every penalty. alphas, betas: values to try, as
-    numbers or as text with commas. Raises UserError for a folder without a development set, and for invalid penalties.
+    The set is translated once, and its n-best lists are re-ranked with every penalty. Raises UserError for a folder
+    without a development set, and for invalid penalties.
     """
     from nmtkit.evaluation import tuning
     from nmtkit.translation import loading

@@ -40,11 +40,8 @@ class VocabOptions:
 def make_vocabularies(options: VocabOptions) -> "VocabReport":
     """Build vocabularies from the training text, and encode the data folder for training: ``nmtkit vocab``.
 
-    src_size, tgt_size: sizes with the four symbols; None: all words. min_count: the minimum count of a word. joint: one
-    vocabulary for both sides. unkpos: replace unknown target words with symbols that point to source words. src_from,
-    tgt_from: vocabularies whose words are used instead. jobs: see ``prep``. The report has the vocabularies and their
-    coverage; it can be printed. Raises UserError for a folder that ``prep`` did not make, for sizes that are too small,
-    and for arguments that exclude each other.
+    The report has the vocabularies and their coverage; it can be printed. ``jobs``: see ``prep``. Raises UserError for
+    a folder that ``prep`` did not make, for sizes that are too small, and for arguments that exclude each other.
     """
     src_size, tgt_size, joint = options.src_size, options.tgt_size, options.joint
     for name, size in (("src_size", src_size), ("tgt_size", tgt_size)):

@@ -14,7 +14,8 @@ import re
 import sys
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from html import escape
 
 import sacrebleu
@@ -25,9 +26,8 @@ from nmtkit.documents import translate
 from nmtkit.documents.alignment import Aligned, align
 from nmtkit.documents.html import Html
 from nmtkit.documents.marks import Part, place
-from nmtkit.documents.placeholders import Filled, Hole, restore
+from nmtkit.documents.placeholders import Filled, Hole, restore, stand_ins
 from nmtkit.documents.segment import Mark, Segment
-from nmtkit.documents.translate import translate_segments
 from nmtkit.translation.translator import Translator
 
 Links = set[tuple[int, int]]  # source and target word, from 0
@@ -109,10 +109,18 @@ def bleu(model: Translator, src: str, tgt: str) -> None:
     written = []
     for texts in (paragraphs, [escape(line) for line in lines(src)]):
         page = Html("".join(f"<p>{text}</p>\n" for text in texts).encode(), model.tgt_pipeline.side.language)
-        written.append([segment.text for segment in translate_segments(model, page.segments)])
+        written.append([segment.text for segment in translated(model, page.segments, nmtkit.Request())])
     scores = [sacrebleu.corpus_bleu(texts, [lines(tgt)]).score for texts in written]
     differ = sum(a != b for a, b in zip(*written, strict=True))
     print(f"BLEU with tags {scores[0]:.2f}, without {scores[1]:.2f}; {differ} of {len(written[0])} texts differ")
+
+
+def translated(model: Translator, segments: Sequence[Segment], request: nmtkit.Request) -> list[Segment]:
+    """The segments in the language of the model's target."""
+    src, tgt = model.sources[0].pipeline.side.language, model.tgt_pipeline.side.language
+    plan = translate.plan(segments, src, tgt, stand_ins(model))
+    answers = model.answer(plan.sentences, replace(request, attention=plan.aligned, quality=True))
+    return plan.finish(align(model, line, best) for line, [best] in zip(plan.sentences, answers, strict=True))
 
 
 def placeholders(model: Translator, src: str) -> None:
@@ -127,10 +135,10 @@ def placeholders(model: Translator, src: str) -> None:
 
     translate.restore = counted  # type: ignore[assignment]
     texts = [with_placeholders(line, draw) for line in lines(src)]
-    translated = translate_segments(model, [Segment(text) for text in texts], GREEDY)
+    found = translated(model, [Segment(text) for text in texts], GREEDY)
     kept = sum(
         all(segment.text.count(form) == text.count(form) for form in FORMS)
-        for text, segment in zip(texts, translated, strict=True)
+        for text, segment in zip(texts, found, strict=True)
     )
     print(f"{kept} of {len(texts)} lines have each of their placeholders once")
     for name in ("once", "lost"):

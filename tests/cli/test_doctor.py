@@ -73,6 +73,13 @@ def test_for_each_text_that_prep_refuses_the_status_is_1(
     assert nmtkit("doctor", "-s", "en", "-t", "fr").status == 1
 
 
+def test_languages_are_those_of_the_data_folder_if_it_exists(nmtkit: Run, folder: Path) -> None:
+    assert "which one is the source?" in nmtkit("doctor").err
+    assert nmtkit("prep", "-s", "fr", "-t", "en", "-j1").status == 0
+    assert nmtkit("doctor").status == 0
+    assert nmtkit("doctor", "-s", "de").status == 1
+
+
 def test_without_the_development_set_that_training_needs_the_status_is_1(nmtkit: Run, folder: Path) -> None:
     for language in ("en", "fr"):
         (folder / "raw" / f"dev.{language}").unlink()

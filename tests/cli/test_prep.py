@@ -98,7 +98,7 @@ def test_files_can_be_named_and_their_languages_are_in_their_names(nmtkit: Run, 
         ("--protect ( -s en", "--protect: '(' is not a regular expression: missing ), unterminated subpattern"),
         ("--shard 3/2 -s en", "--shard 3/2: expected PART/PARTS, as in 1/8"),
         ("--shard 1/2 --merge", "--shard: --merge and --keep-rejected are for the command that merges the shards"),
-        ("-s en -j0", "Invalid value for '--jobs' / '-j'"),
+        ("-s en -j0", "--jobs: 0 is less than 1"),
     ],
 )
 def test_mistakes_are_one_line_on_stderr_and_make_nothing(

@@ -354,11 +354,9 @@ def test_a_model_without_attention_cannot_align(folder: Path, filtered: Callable
         (["--sample", "--stop", "first"], "prefixes, beam settings or attention; leave --stop out"),
         (["--score-reference", "x", "--stop", "all"], "scored without a search; leave --stop out"),
         (["--seed", "7"], "--seed: is for --sample; add that, or leave it out"),
-        (
-            ["--seed", "-1", "--sample"],
-            "--seed': Input should be greater than or equal to 0; see nmtkit",
-        ),
+        (["--seed", "-1", "--sample"], "--seed: -1 is less than 0"),
         (["--attention", "x.npz", "--n-best", "2"], "--attention: is for the best translation only"),
+        (["--attention", "x.json"], "--attention x.json: is written as .npz; end its name in .npz"),
         (["--prefix", "none.txt"], "none.txt: cannot be read"),
         (["--weights", "1,x"], "--weights 1,x: expected one number for each model, as 2,1,1"),
         (["-m", "run", "-m", "run", "--weights", "1,0"], "--weights: 0 is not a number above 0"),

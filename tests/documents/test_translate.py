@@ -10,14 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nmtkit.align.lexicon import NO_LEXICON, Lexicon
-from nmtkit.documents.alignment import Aligned, balanced, characters, probabilities
+from nmtkit.documents.alignment import Aligned, align, balanced, characters, probabilities
 from nmtkit.documents.placeholders import find, patterns, stand_ins
 from nmtkit.documents.segment import Mark, Segment
 from nmtkit.documents.sentences import Span
-from nmtkit.documents.translate import Plan, plan, translate_segments
+from nmtkit.documents.translate import Plan, plan
 from nmtkit.errors import UserError
 from nmtkit.text.placeholders import PLACEHOLDERS
 from nmtkit.translation import loading
+from nmtkit.translation.request import Request
 from nmtkit.translation.translator import Translator
 from tests.documents.laws import WORDS, check, segments, tree
 from tests.echo import load_echo, write_folder
@@ -46,6 +47,12 @@ def aligned(source: str, target: str, links: str) -> Aligned:
 
 def planned(segment: Segment) -> Plan:
     return plan([segment], "en", "fr", NAMES)
+
+
+def translated(translator: Translator, given: list[Segment]) -> list[Segment]:
+    todo = plan(given, "en", "fr", stand_ins(translator))
+    answers = translator.answer(todo.sentences, Request(attention=True))
+    return todo.finish(align(translator, line, best) for line, [best] in zip(todo.sentences, answers, strict=True))
 
 
 def marked(segment: Segment) -> str:
@@ -174,7 +181,7 @@ def test_masks_of_the_training_text_stand_for_placeholders_before_anything_else(
         path.write_text(path.read_text().replace("g\t", "ǁ1ǁ\t"))
     translator = loading.load([folder], "cpu")
     assert stand_ins(translator)[:2] == ("ǁ1ǁ", "12")
-    [found] = translate_segments(translator, [Segment("a {x} b %s")])
+    [found] = translated(translator, [Segment("a {x} b %s")])
     assert found.text == "a {x} b %s"
 
 
@@ -186,7 +193,7 @@ def test_words_are_found_in_a_text_that_spells_some_of_them_otherwise() -> None:
 
 def test_a_document_is_translated_with_its_markup_by_a_model_that_looks(echo: Translator) -> None:
     given = [Segment("a b lower c", (Mark(2, 9, "x", False), Mark(4, 9, "y", True))), Segment(""), Segment("d {n} e")]
-    assert translate_segments(echo, given) == given
+    assert translated(echo, given) == given
 
 
 def test_words_are_aligned_with_their_translations_in_the_lexicon_where_attention_looks_elsewhere() -> None:

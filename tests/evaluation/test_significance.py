@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from sacrebleu.significance import PairedTest
 
-from nmtkit.errors import UserError
 from nmtkit.evaluation import significance
 from nmtkit.evaluation.bleu import metric_named, score
 from nmtkit.evaluation.significance import Test, mean_and_deviation, paired_test
@@ -86,8 +85,3 @@ def test_scores_samples_and_trials_are_those_of_sacrebleu() -> None:
                 assert (mine.mean, mine.interval) == pytest.approx((theirs.mean, theirs.ci), abs=1e-4)
             elif theirs.p_value is not None:
                 assert mine.p == pytest.approx(theirs.p_value)  # nothing ties here
-
-
-def test_an_unknown_test_is_an_error() -> None:
-    with pytest.raises(UserError, match=r"^`paired` t: not one of bs, ar$"):
-        paired_test("t", "multi-bleu", [REFS, REFS], [REFS])  # type: ignore[arg-type]

@@ -214,11 +214,21 @@ def test_a_key_that_the_base_does_not_have_is_named_with_its_file_and_system(sys
         ("tasks:", "task:", "tasks: missing; every preset file has paper, tasks, base, small, systems"),
         ("systems:", "system:", "systems: missing; every preset file has paper, tasks, base, small, systems"),
         ("  search:", "  find:", "base.search: missing; every preset file has paper, tasks, base, small, systems"),
+        (
+            "    embedding: 256\n",
+            "    embeding: 256\n",
+            "small.model.embeding: unknown key; did you mean embedding?",
+        ),
         ("  task: en-fr", "  task: fr-en", "rnnsearch-30: task: fr-en-12m is not one of en-fr-12m"),
         (
             "  rnnsearch: {",
             "  new:\n  rnnsearch: {",
             "new: expected what differs from the base, as in {section: Table 1}",
+        ),
+        (
+            '  rnnsearch: {section: "Table 1, RNNsearch-50", ',
+            "  rnnsearch: {",
+            "rnnsearch: section: missing; name the table or the section of the paper",
         ),
     ],
 )

@@ -199,6 +199,14 @@ def test_every_parameter_receives_a_gradient(preset: str) -> None:
     assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
 
 
+# The state of a Transformer is a cache of keys and values.
+@pytest.mark.parametrize("preset", [preset for preset in one_of_each() if "transformer" not in preset])
+def test_the_first_state_is_float32_in_mixed_precision(preset: str) -> None:
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        _, state = toy_model(preset).begin(*sources())
+    assert {each.dtype for each in tensors_of(state) if each.is_floating_point()} <= {torch.float32}
+
+
 def gradients_in(model: Seq2Seq, sentences: int, *, low: bool) -> tuple[Tensor, ...]:
     """The gradient of each parameter for this many sentences, in bfloat16 or float32."""
     src, mask, tgt = (x.repeat(sentences // len(LENGTHS), 1) for x in (*sources(), targets()))

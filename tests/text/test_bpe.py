@@ -12,7 +12,7 @@ from nmtkit.errors import UserError
 from nmtkit.text.bpe import Segmenter, learn_merges
 
 CORPUS = "the lower lowest newer wider new low a@@ b@@b < / s > <s> été über" * 3
-MERGES = learn_merges(Counter(CORPUS.split()), 30, lambda: None)
+MERGES = learn_merges(Counter(CORPUS.split()), 30)
 
 UNITS = {
     "".join(line.split()).removesuffix("</w>") + "@@" * (not line.endswith("</w>")) for line in MERGES.split("\n")[1:-1]
@@ -52,7 +52,7 @@ def test_segmentation_does_not_depend_on_the_size_of_the_cache(monkeypatch: pyte
 
 def test_masks_of_placeholders_stay_whole_and_are_no_text_to_learn_from() -> None:
     counts = Counter(CORPUS.split())
-    assert learn_merges(counts + Counter({"ǁ1ǁ": 90, "l'ǁ2ǁ": 90}), 30, lambda: None) == MERGES
+    assert learn_merges(counts + Counter({"ǁ1ǁ": 90, "l'ǁ2ǁ": 90}), 30) == MERGES
     assert Segmenter(MERGES).apply(["ǁ1ǁ", "l'ǁ2ǁ"]) == ["ǁ1ǁ", "l@@", "'@@", "ǁ2ǁ"]
 
 
@@ -64,20 +64,14 @@ def test_merges_learnt_from_counts_are_those_subword_nmt_learns_from_lines(capsy
     output = io.StringIO()
     learn_bpe(io.StringIO(CORPUS.replace(" ", "\n")), output, 12)
     capsys.readouterr()
-    assert learn_merges(Counter(CORPUS.split()), 12, lambda: None) == output.getvalue()
+    assert learn_merges(Counter(CORPUS.split()), 12) == output.getvalue()
     assert capsys.readouterr() == ("", "")
-
-
-def test_each_merge_is_reported_when_it_is_found() -> None:
-    told: list[int] = []
-    merges = learn_merges(Counter(CORPUS.split()), 12, lambda: told.append(1))
-    assert len(told) == len(merges.splitlines()) - 1 == 12  # the first line is a version
 
 
 @pytest.mark.parametrize("sentence", ["", "a b c", "ab cd"])
 def test_where_no_pair_of_letters_occurs_twice_there_is_nothing_to_learn(sentence: str) -> None:
     with pytest.raises(UserError, match=r"too little text to learn BPE: .* use whole `words`"):
-        learn_merges(Counter(sentence.split()), 10, lambda: None)
+        learn_merges(Counter(sentence.split()), 10)
 
 
 def test_merges_that_are_not_two_symbols_are_reported_with_their_line(tmp_path: Path) -> None:

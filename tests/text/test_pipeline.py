@@ -18,7 +18,7 @@ from nmtkit.text.settings import Cleaning, Prep, Side, load_prep
 from nmtkit.text.truecasing import Truecaser
 
 CORPUS = "the lower lowest newer wider new low a@@ b@@b < / s > <s> été über" * 3
-MERGES = learn_merges(Counter(CORPUS.split()), 30, lambda: None)
+MERGES = learn_merges(Counter(CORPUS.split()), 30)
 CHARACTERS = "abtsT .,'\"-@()[]<>&;:?!%$10\t\r\x00\x0b\x1c\x7f\x85\u00a0\u2028\u2029\ufeff«»’„éß中😀"
 
 lines = st.text(st.sampled_from(CHARACTERS)) | st.text()

@@ -3,7 +3,6 @@
 import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
@@ -15,22 +14,16 @@ from nmtkit.models.base import ForSearch, Seq2Seq
 from nmtkit.ops import precision
 from nmtkit.ops.precision import Products
 from nmtkit.translation import jobs, loading
-from nmtkit.translation.jobs import LEAST, SHARE, Job, Models, Parts, Window, answers, saved
+from nmtkit.translation.jobs import LEAST, SHARE, Job, Models, Parts, Window, answers
 from nmtkit.translation.request import Request
 from nmtkit.translation.stream import LARGEST_WINDOW
 
 OLD = Path(__file__).parents[1] / "training" / "made_by_0.1" / "run"
 
 
-class Repeats:
-    """Replaces a job: it copies lines, and takes ``seconds`` for 1,000 lines by its clock."""
-
-    def __init__(self, seconds: float = 0.0) -> None:
-        self._seconds, self.now = seconds, 0.0
-
-    def __call__(self, window: Window) -> Any:
-        self.now += self._seconds * len(window) / 1000
-        return [[line] for line, _ in window]
+def repeat(window: Window) -> Any:
+    """Replaces a job: the lines as their own translations."""
+    return [[line] for line, _ in window]
 
 
 class Crowd:
@@ -68,37 +61,24 @@ def lines(number: int, first: int = 0) -> Window:
     return [(f"{i} " + "x " * (i * 7 % 11), "") for i in range(first, first + number)]
 
 
-def texts(seconds: float, windows: list[Window], count: int, start: float) -> list[str]:
-    """The text of each line translated by ``count`` processes, one of which takes ``seconds`` for 1,000 lines."""
-    job: Any = Repeats(seconds)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(jobs, "time", SimpleNamespace(perf_counter=lambda: job.now))
-        found = answers(job, iter(windows), count, lambda: True, start, copies=False)
-        return [translations[0] for best in found for translations in best]
+def texts(windows: list[Window], count: int) -> list[str]:
+    """The text of each line translated by ``count`` processes."""
+    job: Any = repeat
+    found = answers(job, iter(windows), count, lambda: True, copies=False)
+    return [translations[0] for best in found for translations in best]
 
 
-@pytest.mark.parametrize("start", [0.0, 1e-9, 1e9])
-def test_translations_are_in_order_whichever_process_made_them(crowd: type[Crowd], start: float) -> None:
+def test_translations_are_in_order_whichever_process_made_them(crowd: type[Crowd]) -> None:
     windows = [lines(3), lines(LARGEST_WINDOW, 3), lines(SHARE + 1, 5000), lines(1, 9000)]
-    assert texts(1.0, windows, 2, start) == [line for window in windows for line, _ in window]
-    assert crowd.asked == ([] if start > 1 else [2])
-
-
-def test_a_short_text_starts_no_process_and_a_long_or_slow_one_does(crowd: type[Crowd]) -> None:
-    texts(0.01, [lines(1000)], 2, 1.0)
-    assert crowd.asked == []
-    texts(0.01, [lines(1000)], 2, 1e-4)  # a sixth of 10 ms is saved
-    assert crowd.asked == [2]
-    texts(0.01, [lines(1000)], 1, 0.0)
-    texts(0.01, [lines(2 * LEAST - 1)], 2, 0.0)
+    assert texts(windows, 2) == [line for window in windows for line, _ in window]
     assert crowd.asked == [2]
 
 
-def test_a_stream_is_assumed_to_be_twice_as_long_as_read_so_far(crowd: type[Crowd]) -> None:
-    start = saved(0.2 / 1000 * (LARGEST_WINDOW - SHARE), 2) * 1.1  # more than the rest of one window saves
-    texts(0.2, [lines(LARGEST_WINDOW - 1)], 2, start)
+def test_a_short_text_starts_no_process(crowd: type[Crowd]) -> None:
+    texts([lines(1000)], 1)
+    texts([lines(2 * LEAST - 1)], 2)
     assert crowd.asked == []
-    texts(0.2, [lines(LARGEST_WINDOW)], 2, start)
+    texts([lines(2 * LEAST)], 2)
     assert crowd.asked == [2]
 
 
@@ -114,7 +94,6 @@ def test_parts_have_lines_of_similar_length_and_together_all_lines(number: int, 
     assert sorted(line for part in taken for line in part) == sorted(window)
     lengths = [[len(line) for line, _ in part] for part in taken]
     assert all(min(longer) >= max(shorter) for longer, shorter in itertools.pairwise(lengths))
-    repeat: Any = Repeats()
     for part in taken:
         assert parts.done < parts.size
         parts.put(repeat(part))
@@ -139,7 +118,10 @@ def test_one_huge_line_is_a_part_of_its_own() -> None:
     window = [("x" * 1_000_000, ""), *lines(300)]
     parts = Parts(window, 2)
     assert parts.next() == window[:1]
-    assert sorted(parts.rest()) == sorted(window[1:])
+    others = []
+    while parts.left:
+        others += parts.next()
+    assert sorted(others) == sorted(window[1:])
 
 
 @pytest.mark.parametrize("copies", [False, CAN_FORK], ids=["spawned", "forked"])
@@ -148,7 +130,7 @@ def test_several_processes_translate_like_one_and_restore_the_threads(copies: bo
     job = Job(Models((OLD,), "cpu", None, None, "float32", None), Request(beam_size=2))
     window = [(" ".join("abcde"[(i + j) % 5] for j in range(i % 4)), "") for i in range(2 * SHARE + 40)]
     jobs = 3 if copies else 2  # a spawned process imports torch
-    [together] = answers(job, iter([window]), jobs, lambda: True, 0.0, copies=copies)
+    [together] = answers(job, iter([window]), jobs, lambda: True, copies=copies)
     assert [best[0].text for best in together] == [best[0].text for best in job(window)]
     assert torch.get_num_threads() == before
 

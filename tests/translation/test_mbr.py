@@ -57,7 +57,7 @@ def test_minimum_bayes_risk_works_with_other_options(translator: Translator) -> 
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ({"mbr": 0}, "`mbr`: 0 is less than 1"),
+        ({"mbr": 0}, "`mbr`: 0 is not between 1 and 10000"),
         ({"mbr": 10_001}, "`mbr`: 10001 is not between 1 and 10000"),
         ({"mbr": 2, "seed": 1}, "leave `mbr` out"),
         ({"mbr": 2, "references": True}, "leave `mbr` out"),

@@ -15,7 +15,7 @@ from nmtkit.translation.request import MAX_INPUT_LENGTH, Request
 @pytest.mark.parametrize(
     ("wishes", "complaint"),
     [
-        ({"n_best": 0}, "`n_best`: 0 is less than 1"),
+        ({"n_best": 0}, "`n_best`: 0 is not between 1 and 10000"),
         ({"seed": -1}, "`seed`: -1 is less than 0"),
         ({"unk_origin": "paper", "replace_unk": True}, "`unk_origin` paper: not one of matched, papers"),
         ({"length_penalty": "gnnt"}, "`length_penalty` gnnt: not one of none, avg, gnmt, power"),
@@ -30,6 +30,8 @@ from nmtkit.translation.request import MAX_INPUT_LENGTH, Request
         ({"references": True, "prefixes": True}, "leave `prefixes` out"),
         ({"seed": 1, "stop": "first"}, "or attention; leave `stop` out"),
         ({"references": True, "stop": "all"}, "scored without a search; leave `stop` out"),
+        ({"references": True, "unk": False}, "scored without a search; leave `unk` out"),
+        ({"seed": 1, "narrowing": True}, "or attention; leave `narrowing` out"),
         ({"unk_origin": "papers"}, "has no effect without `replace_unk`; add it"),
         ({"references": True, "max_input_length": 9}, "leave `max_input_length` out"),
     ],

@@ -413,7 +413,7 @@ def test_a_shortlist_has_frequent_words_translations_and_source_words(tmp_path: 
         (lambda t: t.answer(["a"], PREFIXED, "b"), "`prefixes`: a single text, where several are expected"),
         (lambda t: t.answer(["a", None], Request()), "`lines`: number 2 is None, not text"),
         (lambda t: t.answer(["a", b"b"], Request()), "`lines`: number 2 is b'b', not text"),
-        (lambda t: t.answer(["a"], Request(n_best=0)), "`n_best`: 0 is less than 1"),
+        (lambda t: t.answer(["a"], Request(n_best=0)), "`n_best`: 0 is not between 1 and 10000"),
         (lambda t: t.answer(["a"], Request(seed=-1)), "`seed`: -1 is less than 0"),
         (lambda t: t.answer(["a"], Request(seed=1, prefixes=True), ["a"]), "or attention; leave `prefixes` out"),
         (lambda t: t.answer(["a"], Request(alignment=True, seed=1)), "or attention; leave `alignment` out"),
