@@ -6,23 +6,17 @@ all links of the source word.
 
 import heapq
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cached_property, partial
 from operator import itemgetter
 from pathlib import Path
 
-from nmtkit.align.pharaoh import Link
 from nmtkit.errors import UserError
 from nmtkit.lines import atomic_write, read_lines
 
 WordPair = tuple[str, str]
 
 TRANSLATIONS = 20  # per source word in memory (K' in the shortlists of Jean et al. 2015)
-
-
-def count_links(src: Sequence[str], tgt: Sequence[str], links: Iterable[Link]) -> Counter[WordPair]:
-    """The number of links between each source and target word of a sentence pair."""
-    return Counter((src[s], tgt[t]) for s, t in links)
 
 
 def write_lexicon(path: Path, counts: Counter[WordPair], threshold: int) -> int:

@@ -1,4 +1,7 @@
-"""Word alignments in Pharaoh format: one line per sentence pair with links ``source-target``, from 0 ("0-0 1-2")."""
+"""Word alignments in Pharaoh format: one line per sentence pair with links ``source-target``, from 0 ("0-0 1-2").
+
+Their quality is measured against a manual gold standard (Och & Ney 2003).
+"""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -63,3 +66,27 @@ def read_gold(path: Path) -> Iterator[Gold]:
         texts = line.split()
         links = _parsed(_GOLD_LINK, texts, path, number, "sure links as 1-2 and possible ones as 1p2")
         yield Gold({link for link, text in zip(links, texts, strict=True) if "-" in text}, set(links))
+
+
+class Quality(NamedTuple):
+    """Figures over all sentence pairs; A: alignment links, S: sure gold links, P: possible ones, which include S."""
+
+    precision: float  # |A & P| / |A|
+    recall: float  # |A & S| / |S|
+    aer: float  # alignment error rate, 1 - (|A & S| + |A & P|) / (|A| + |S|)
+
+
+def measure(alignments: Iterable[Iterable[Link]], golds: Iterable[Gold]) -> Quality:
+    """The quality of alignments against gold ones, of the same number; precision is 0 without links."""
+    # Summed over the whole set; a mean over sentences would overweight short ones.
+    links = sure = right_sure = right_possible = 0
+    for alignment, gold in zip(map(set, alignments), golds, strict=True):
+        links += len(alignment)
+        sure += len(gold.sure)
+        right_sure += len(alignment & gold.sure)
+        right_possible += len(alignment & gold.possible)
+    return Quality(
+        right_possible / max(1, links),
+        right_sure / max(1, sure),
+        1 - (right_sure + right_possible) / max(1, links + sure),
+    )

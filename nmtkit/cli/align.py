@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from nmtkit.align.quality import Quality
+from nmtkit.align.pharaoh import Quality
 from nmtkit.cli.options import AsJson, log, print_json, say_next
 from nmtkit.errors import counted
 from nmtkit.workflow.align import AlignOptions, align_words

@@ -71,7 +71,7 @@ class _JsonLines(logging.Handler):
 
 def _print_sizes(planned: "Experiment", data: Path) -> None:
     """Print the number of parameters of each part with the user's vocabularies, and the paper's total, as comments."""
-    from nmtkit.experiment.size import parameters_by_part, vocabulary_sizes
+    from nmtkit.experiment.plan import parameters_by_part, vocabulary_sizes
 
     words, paper_words = vocabulary_sizes(planned, data), planned.data.words
     counts = parameters_by_part(planned, *words)

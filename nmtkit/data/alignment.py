@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from nmtkit.align.eflomal import align_with_eflomal
-from nmtkit.align.lexicon import WordPair, count_links, write_lexicon
+from nmtkit.align.lexicon import WordPair, write_lexicon
 from nmtkit.align.pharaoh import Link, check_links, format_links, read_alignment
 from nmtkit.align.symmetrize import HEURISTICS, Heuristic
 from nmtkit.errors import UserError, counted
@@ -135,7 +135,7 @@ def _write(
                 linked += len({t for _, t in sentence})
                 # The lexicon is part of the model and must not contain evaluation data.
                 if split == "train":
-                    counts.update(count_links(src, tgt, sentence))
+                    counts.update((src[s], tgt[t]) for s, t in sentence)
                 advance(1)
         aligned[split] = Aligned(pairs, number, words, linked)
     entries = write_lexicon(TextFiles(staging).lexicon, counts, threshold)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 COLOURS = 8  # --c0 to --c7 of the style sheet
 WIDTH, HEIGHT = 440, 280
 LEFT, RIGHT, TOP, BOTTOM = 60, 14, 10, 48  # margins of the plot
-LARGEST = 1e100  # larger values, which would make the axis overflow, and NaN are not drawn
+MAX_DRAWN = 1e100  # larger values, which would make the axis overflow, and NaN are not drawn
 CELL, LETTER = 18, 7.4  # the size of a square in a heat map, and the width of a letter of its fixed-width font
 
 
@@ -32,7 +32,7 @@ def line_chart(
 
     x_names: labels for x = 0, 1, ... instead of numbers. from_zero: the x axis begins at 0, not at the first point.
     """
-    finite = [[point for point in s.points if all(abs(value) < LARGEST for value in point)] for s in series]
+    finite = [[point for point in s.points if all(abs(value) < MAX_DRAWN for value in point)] for s in series]
     series = [s._replace(points=points) for s, points in zip(series, finite, strict=True) if points]
     if not series:
         return ""

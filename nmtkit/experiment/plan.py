@@ -1,18 +1,61 @@
-"""Warnings about an experiment that does not suit its data."""
+"""The size of a model, and warnings about an experiment that does not suit its data or the machine."""
 
 from math import ceil
 from pathlib import Path
 
+import torch
+
 from nmtkit.data.corpus import Encoded, read_header
+from nmtkit.data.doctor import Finding
+from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import counted
 from nmtkit.experiment.schema import Experiment
-from nmtkit.experiment.size import parameters_by_part, vocabulary_sizes
+from nmtkit.folders import SIDES, TextFiles
+from nmtkit.machine.memory import free_memory
+from nmtkit.models.base import count_parameters
 from nmtkit.training.settings import Training
 
 # On Multi30k, small versions reach 26 to 32 of 37 BLEU in 1,100 updates (three epochs), and 8 to 22 in 360.
 FEW_UPDATES = 1000
 # Per target word. Small versions have 20 on Multi30k, full-size systems less than 10 on their papers' corpora.
 MANY_PARAMETERS = 100
+
+
+def vocabulary_sizes(experiment: Experiment, data: Path) -> tuple[int, int]:
+    """The sizes of the vocabularies of the data folder, or the paper's if it has none yet."""
+    source, target = map(TextFiles(data).vocabulary, SIDES)
+    return (len(Vocabulary.load(source)), len(Vocabulary.load(target))) if source.exists() else experiment.data.words
+
+
+def parameters_by_part(experiment: Experiment, src_words: int, tgt_words: int) -> dict[str, int]:
+    """The number of parameters of each part of the model, and "total"; tied parameters count once."""
+    with torch.device("meta"):
+        model = experiment.build(src_words, tgt_words)
+    parts = {
+        "source embedding": model.embedding["src"],
+        "encoder": model.encoder,
+        "decoder": model.decoder,
+        "target embedding": model.embedding["tgt"],
+        "output layer": model.output,
+        "total": model,
+    }
+    return {name: count_parameters(part) for name, part in parts.items()}
+
+
+def examine_memory(experiment: Experiment, data: Path, name: str) -> list[Finding]:
+    """A finding if weights, gradients and optimizer state exceed the free memory of the GPU or the machine.
+
+    Activations, which training.pass_tokens limits, are not counted.
+    """
+    config = experiment.training.optimizer
+    # Weights, gradients and each moment have the same size.
+    moments = int(config.momentum > 0) if config.name in ("sgd", "nag") else 2
+    needed = 4 * (2 + moments) * parameters_by_part(experiment, *vocabulary_sizes(experiment, data))["total"]
+    free = free_memory(torch.device("cuda" if torch.cuda.is_available() else "cpu"))
+    if needed < free:
+        return []
+    what = f"{name} needs {needed / 2**30:.1f} GiB before the first batch, and {free / 2**30:.1f} GiB are free here"
+    return [Finding(data, what, fatal=True)]
 
 
 def examine_plan(experiment: Experiment, data: Path) -> list[str]:
@@ -50,5 +93,4 @@ def planned_updates(training: Training, src: Encoded, tgt: Encoded) -> int | Non
         per_epoch = ceil(tgt.lines / training.batch_sentences)
     elif isinstance(training.batch_tokens, int):
         per_epoch = ceil((max(src.tokens, tgt.tokens) + tgt.lines) / training.batch_tokens)
-    limits = [training.max_updates, training.max_epochs and per_epoch and training.max_epochs * per_epoch]
-    return min((limit for limit in limits if limit), default=None)
+    return training.most_updates(per_epoch)

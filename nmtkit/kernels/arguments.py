@@ -17,14 +17,6 @@ class Argument(NamedTuple):
     optional: bool = False  # may be None
     strided: bool = False  # rows may be strided; another argument is the stride
 
-    def or_none(self) -> "Argument":
-        """The same, or None."""
-        return self._replace(optional=True)
-
-    def with_strides(self) -> "Argument":
-        """The same with strided rows."""
-        return self._replace(strided=True)
-
 
 LOW = Argument("any", (torch.float32, torch.bfloat16), "low")
 X = LOW._replace(flag="x_low")  # an input with its own dtype
@@ -39,7 +31,10 @@ INT64 = Argument("int64_t", (torch.int64,))
 SIZE = Argument("int64_t")  # an integer
 FLAG = Argument("int64_t")  # 1 if the tensors that name it are bfloat16; flags come last, and callers omit them
 
-NORMS = dict.fromkeys(["gates_gain", "gates_shift", "gain", "shift"], FLOAT.or_none())
+FLOAT_OR_NONE = FLOAT._replace(optional=True)
+LOW_ROWS, X_ROWS, BFLOAT16_ROWS = (each._replace(strided=True) for each in (LOW, X, BFLOAT16))
+
+NORMS = dict.fromkeys(["gates_gain", "gates_shift", "gain", "shift"], FLOAT_OR_NONE)
 
 
 class Cell(NamedTuple):
@@ -65,7 +60,7 @@ class Cell(NamedTuple):
         return {**dict.fromkeys(self.sizes, SIZE), "x_low": FLAG, "low": FLAG}
 
 
-TERMS, PARTS = {"x": X, "s": LOW}, {"x": X.with_strides(), "s": LOW}
+TERMS, PARTS = {"x": X, "s": LOW}, {"x": X_ROWS, "s": LOW}
 CELLS = {
     # lstm.h
     "lstm": Cell({**TERMS, "c": FLOAT, "peepholes": FLOAT}, ("new_h", "new_c"), added=True),
@@ -74,11 +69,11 @@ CELLS = {
     "gru_state": Cell({**PARTS, "h": FLOAT, "z": FLOAT}, ("new_h",), ("width", "x_step"), added=True),
     # gated.h
     "gated_gru": Cell(
-        {**TERMS, "h": FLOAT, "gain": FLOAT.or_none(), "bias": FLOAT, "state_bias": FLOAT, "keep": FLOAT},
+        {**TERMS, "h": FLOAT, "gain": FLOAT_OR_NONE, "bias": FLOAT, "state_bias": FLOAT, "keep": FLOAT},
         ("new_h",), ("gates", "width", "x_step", "keep_step"), ("x", "keep"),
     ),
     "gated_lau": Cell(
-        {**TERMS, "h": FLOAT, "gain": FLOAT.or_none(), "bias": FLOAT, "candidate_bias": FLOAT, "keep": FLOAT},
+        {**TERMS, "h": FLOAT, "gain": FLOAT_OR_NONE, "bias": FLOAT, "candidate_bias": FLOAT, "keep": FLOAT},
         ("new_h",), ("width", "keep_step"), ("keep",),
     ),
     # nematus.h
@@ -97,15 +92,11 @@ ARGUMENTS: dict[str, dict[str, Argument]] = {
     },
     # cross_entropy.h
     "cross_entropy": {
-        "logits": LOW.with_strides(), "bias": FLOAT, "target": INT64, "wanted": FLOAT, "sums": DOUBLE,
-        "d_bias": FLOAT.or_none(), "scratch": FLOAT, "words": SIZE, "stride": SIZE, "low": FLAG,
+        "logits": LOW_ROWS, "bias": FLOAT, "target": INT64, "wanted": FLOAT, "sums": DOUBLE,
+        "d_bias": FLOAT_OR_NONE, "scratch": FLOAT, "words": SIZE, "stride": SIZE, "low": FLAG,
     },
     # search.h
     "log_softmax": {"logits": LOW, "result": FLOAT, "words": SIZE, "low": FLAG},
-    "best": {
-        "values": FLOAT.with_strides(), "found": FLOAT, "columns": INT64, "scratch": INT32, "stride": SIZE,
-        "words": SIZE, "first": SIZE, "k": SIZE,
-    },
     "best_log_softmax": {
         "logits": LOW, "found": FLOAT, "columns": INT64, "scratch": INT32, "words": SIZE, "first": SIZE, "k": SIZE,
         "low": FLAG,
@@ -118,7 +109,7 @@ ARGUMENTS: dict[str, dict[str, Argument]] = {
     },
     "quantise": {"numbers": LOW, "integers": UINT8, "scales": FLOAT, "width": SIZE, "largest": SIZE, "low": FLAG},
     "dequantise": {
-        "sums": FLOAT, "scales": FLOAT, "bias": FLOAT.or_none(), "result": LOW, "width": SIZE, "low": FLAG,
+        "sums": FLOAT, "scales": FLOAT, "bias": FLOAT_OR_NONE, "result": LOW, "width": SIZE, "low": FLAG,
     },
     # pairs.h
     "pairs_multiply": {
@@ -127,11 +118,11 @@ ARGUMENTS: dict[str, dict[str, Argument]] = {
     },
     # tiles.h
     "tiles_lay_out": {
-        "matrix": LOW.with_strides(), "tiles": BFLOAT16, "down": SIZE, "right": SIZE, "depth": SIZE, "width": SIZE,
+        "matrix": LOW_ROWS, "tiles": BFLOAT16, "down": SIZE, "right": SIZE, "depth": SIZE, "width": SIZE,
         "low": FLAG,
     },
     "tiles_multiply": {
-        "x": BFLOAT16.with_strides(), "tiles": BFLOAT16, "bias": FLOAT.or_none(), "result": LOW, "count": SIZE,
+        "x": BFLOAT16_ROWS, "tiles": BFLOAT16, "bias": FLOAT_OR_NONE, "result": LOW, "count": SIZE,
         "stride": SIZE, "depth": SIZE, "width": SIZE, "low": FLAG,
     },
     **{name: cell.arguments() for name, cell in CELLS.items()},

@@ -3,7 +3,7 @@
 A kernel has the signature of a plain PyTorch function, its reference implementation. Before the first use with a dtype
 the two are compared on random tensors (results, gradients, and tensors modified in place), because a compiled kernel
 depends on compiler and processor. The environment variable ``NMTKIT_KERNELS`` disables kernels, to find the cause of a
-wrong number: ``off`` disables all, ``best,tiles`` these two.
+wrong number: ``off`` disables all, ``scores,tiles`` these two.
 
 On an NVIDIA GPU the kernel of a cell is its plain function compiled by ``torch.compile`` (``fused.py``). Only training
 uses it, because compilation often takes longer than a search.
@@ -108,7 +108,6 @@ KERNELS = {
     "log_softmax": Kernel(
         search.log_softmax, ("log_softmax",), library.BOTH, lambda dtype: (_numbers(3, 200, dtype=dtype),)
     ),
-    "best": Kernel(search.best, ("best",), FLOAT32, lambda _: (_numbers(3, 200), 5, 2)),
     "best_log_softmax": Kernel(
         search.best_log_softmax, ("best_log_softmax",), library.BOTH,
         # Multiples of 1/16, all different in bfloat16.
@@ -122,7 +121,7 @@ KERNELS = {
         search.weighted, ("weighted",), BFLOAT16, lambda dtype: (_numbers(2, 3, 5), _numbers(2, 5, 70, dtype=dtype))
     ),
     "quantise": Kernel(
-        search.quantise, ("quantise",), library.BOTH, lambda dtype: (_numbers(3, 70, dtype=dtype), pairs.LARGEST)
+        search.quantise, ("quantise",), library.BOTH, lambda dtype: (_numbers(3, 70, dtype=dtype), pairs.MAX_INTEGER)
     ),
     "dequantise": Kernel(
         search.dequantise, ("dequantise",), library.BOTH,

@@ -54,11 +54,12 @@ INLINE void NAMED(narrowed)(uint16_t *row, const float *x, int64_t n) {
     for (int64_t j = 0; j < n; j++) row[j] = NAMED(narrow)(x[j]);
 }
 
-/* Row i of x plus row i of s, n elements each, in either dtype. x_step is the row stride of x. */
+/* A row x plus a row s, n elements each, in either dtype. */
 INLINE void NAMED(added_of)(const void *x, int x_low, const void *s, int low, int64_t n, float *sums) {
     EACH(j, n) sums[j] = NAMED(read)(x, j, x_low) + NAMED(read)(s, j, low);
 }
 
+/* Row i of x plus row i of s, n elements each, in either dtype. x_step is the row stride of x. */
 static void NAMED(added)(const void *x, int64_t x_step, int64_t x_low, const void *s, int64_t low, int64_t i, int64_t n,
                          float *sums) {
     x = NAMED(row)(x, i, x_step, x_low != 0), s = NAMED(row)(s, i, n, low != 0);

@@ -102,7 +102,7 @@ def _library() -> ctypes.CDLL | None:
     try:
         library = ctypes.CDLL(str(path))
         fits = library.nmtkit_version() == VERSION
-        library[f"nmtkit_best_{kind()}"]
+        library[f"nmtkit_scores_{kind()}"]
     except (OSError, AttributeError):
         return None
     library.nmtkit_run.argtypes = ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64

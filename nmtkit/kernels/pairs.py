@@ -18,8 +18,8 @@ from nmtkit.kernels import search
 from nmtkit.kernels.library import parts, run
 
 STRIP, DEEP = 16, 8  # columns and rows of the weight, as in pairs.h
-LARGEST = 90  # the largest magnitude of the integers of a row; 127 for those of a weight
-SUM = (2**15 - 1) // (2 * LARGEST) - 2  # of four integers of one sign; rounding may add a half to each
+MAX_INTEGER = 90  # the largest magnitude of the integers of a row; 127 for those of a weight
+SUM = (2**15 - 1) // (2 * MAX_INTEGER) - 2  # of four integers of one sign; rounding may add a half to each
 TINY = 1e-30  # the smallest scale, for rows and columns of zeros
 
 
@@ -35,7 +35,7 @@ class Paired(NamedTuple):
 
     def product(self, rows: Tensor) -> Tensor:
         """Rows (..., D) in float32 or bfloat16 times this weight -> (..., E) in the dtype of ``results``."""
-        integers, scales = search.quantise(rows.reshape(-1, rows.shape[-1]), LARGEST)
+        integers, scales = search.quantise(rows.reshape(-1, rows.shape[-1]), MAX_INTEGER)
         result = torch.empty(*rows.shape[:-1], self.width, dtype=self.results)
         (count, depth), strips = integers.shape, len(self.strips)
         several = parts(strips, count * self.strips.numel() >> 6)
@@ -58,7 +58,7 @@ def lay_out(weight: Tensor, bias: Tensor | None, results: torch.dtype = torch.fl
     weight = functional.pad(weight.detach().float(), (0, missing))
     scales = torch.maximum(weight.abs().amax(dim=0) / 127, _greatest_sum(weight) / SUM).clamp_(min=TINY)
     integers = (weight / scales).round().to(torch.int8)
-    first = -LARGEST * integers.sum(dim=0, dtype=torch.int32)
+    first = -MAX_INTEGER * integers.sum(dim=0, dtype=torch.int32)
     strips = integers.view(depth // DEEP, 2, 4, -1, 2, 8).permute(3, 0, 4, 1, 5, 2).contiguous()
     padded = weight.new_zeros(width) if bias is None else bias.detach().float()
     return Paired(strips, first, scales, functional.pad(padded, (0, missing)), width, results)

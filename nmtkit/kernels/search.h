@@ -81,32 +81,13 @@ INLINE void NAMED(best_of)(
     }
 }
 
-/* The top k of each row, as above. */
-GIVEN(best) {
-    const float *values;           /* (rows, words) with row stride `stride` */
-    float *found;                  /* (rows, k) */
-    int64_t *columns;              /* (rows, k) */
-    int32_t *scratch;              /* (parts, words / GROUP rounded up) */
-    int64_t stride, words, first, k; /* k is at most words - first */
-};
-
-KERNEL(best) {
-    int64_t words = given->words, k = given->k, groups = (words + NAMED(GROUP) - 1) / NAMED(GROUP);
-    int32_t *maxima = given->scratch + part * groups;
-    for (int64_t i = from; i < to; i++) {
-        const float *x = given->values + i * given->stride;
-        NAMED(greatest)(x, words, 0, maxima);
-        NAMED(best_of)(x, words, given->first, k, 0, maxima, given->found + i * k, given->columns + i * k);
-    }
-}
-
-/* The same of the log softmax, which is computed for the top k only. */
+/* The top k of each row's log softmax, which is computed for them only. */
 GIVEN(best_log_softmax) {
     const any *logits; /* (rows, words) */
-    float *found;      /* as above */
-    int64_t *columns;
-    int32_t *scratch;
-    int64_t words, first, k, low;
+    float *found;      /* (rows, k) */
+    int64_t *columns;  /* (rows, k) */
+    int32_t *scratch;  /* (parts, words / GROUP rounded up) */
+    int64_t words, first, k, low; /* k is at most words - first */
 };
 
 BODY(best_log_softmax, int low) {

@@ -19,36 +19,21 @@ def log_softmax(logits: Tensor) -> Tensor:
     return out
 
 
-def best(values: Tensor, k: int, first: int) -> tuple[Tensor, Tensor]:
-    """The top k of each row of values (N, V) in float32, sorted, and their columns, (N, k) each.
-
-    Ties go to the last column, NaN is above any number, columns before ``first`` are ignored. Rows may be strided.
-    """
-    (rows, words), count = values.shape, parts(len(values), values.numel())
-    found, columns, scratch = _places(rows, words, k, count)
-    run(
-        "best", rows, count, values=values, found=found, columns=columns, scratch=scratch, stride=values.stride(0),
-        words=words, first=first, k=k,
-    )  # fmt: skip
-    return found, columns
-
-
 def best_log_softmax(logits: Tensor, k: int, first: int) -> tuple[Tensor, Tensor]:
-    """``best`` (N, k) of the log softmax of logits (N, V) in float32 or bfloat16, computed only for the top k."""
+    """The top k of each row of the log softmax of logits (N, V), sorted, and their columns, (N, k) each.
+
+    Logits are float32 or bfloat16, and the log softmax is computed only for the top k. Ties go to the last column, NaN
+    is above any number, columns before ``first`` are ignored.
+    """
     logits = logits.contiguous()
     (rows, words), count = logits.shape, parts(len(logits), logits.numel())
-    found, columns, scratch = _places(rows, words, k, count)
+    found, columns = torch.empty(rows, k), torch.empty(rows, k, dtype=torch.long)
+    scratch = torch.empty(count, (words + GROUP - 1) // GROUP, dtype=torch.int32)  # the maxima of all groups
     run(
         "best_log_softmax", rows, count, logits=logits, found=found, columns=columns, scratch=scratch, words=words,
         first=first, k=k,
     )  # fmt: skip
     return found, columns
-
-
-def _places(rows: int, words: int, k: int, parts: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Uninitialised top-k values (N, k), their columns (N, k), and a buffer for the maxima of all groups."""
-    maxima = torch.empty(parts, (words + GROUP - 1) // GROUP, dtype=torch.int32)
-    return torch.empty(rows, k), torch.empty(rows, k, dtype=torch.long), maxima
 
 
 def scores(query: Tensor, keys: Tensor, factors: Tensor) -> Tensor:

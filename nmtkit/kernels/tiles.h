@@ -67,42 +67,25 @@ static void use_tiles(int64_t rows) {
     _tile_loadconfig(&shapes);
 }
 
-/* Up to 16 rows of x, or 32, times a part of a strip, accumulated over the parts in `sums`: two tiles or four, those of
-   the first 16 rows first. */
-static void multiply_16_rows(
-    const uint16_t *x, int64_t stride, const uint16_t *strip, int64_t depth, int is_first, float *sums
+/* Up to 16 rows of x, or 32 if `two`, times a part of a strip, accumulated over the parts in `sums`: two tiles or four,
+   those of the first 16 rows first. */
+INLINE void multiply_rows(
+    const uint16_t *x, int64_t stride, const uint16_t *strip, int64_t depth, int is_first, float *sums, int two
 ) {
     if (is_first) {
         _tile_zero(0);
         _tile_zero(1);
+        if (two) {
+            _tile_zero(2);
+            _tile_zero(3);
+        }
     } else {
         _tile_loadd(0, sums, 64);
         _tile_loadd(1, sums + SUMS, 64);
-    }
-    for (int64_t k = 0; k < depth; k += DEPTH, strip += 2 * TILE) {
-        _tile_loadd(4, x + k, stride * 2);
-        _tile_loadd(6, strip, 64);
-        _tile_dpbf16ps(0, 4, 6);
-        _tile_loadd(7, strip + TILE, 64);
-        _tile_dpbf16ps(1, 4, 7);
-    }
-    _tile_stored(0, sums, 64);
-    _tile_stored(1, sums + SUMS, 64);
-}
-
-static void multiply_32_rows(
-    const uint16_t *x, int64_t stride, const uint16_t *strip, int64_t depth, int is_first, float *sums
-) {
-    if (is_first) {
-        _tile_zero(0);
-        _tile_zero(1);
-        _tile_zero(2);
-        _tile_zero(3);
-    } else {
-        _tile_loadd(0, sums, 64);
-        _tile_loadd(1, sums + SUMS, 64);
-        _tile_loadd(2, sums + 2 * SUMS, 64);
-        _tile_loadd(3, sums + 3 * SUMS, 64);
+        if (two) {
+            _tile_loadd(2, sums + 2 * SUMS, 64);
+            _tile_loadd(3, sums + 3 * SUMS, 64);
+        }
     }
     for (int64_t k = 0; k < depth; k += DEPTH, strip += 2 * TILE) {
         _tile_loadd(6, strip, 64);
@@ -110,14 +93,18 @@ static void multiply_32_rows(
         _tile_dpbf16ps(0, 4, 6);
         _tile_loadd(7, strip + TILE, 64);
         _tile_dpbf16ps(1, 4, 7);
-        _tile_loadd(5, x + ROWS * stride + k, stride * 2);
-        _tile_dpbf16ps(2, 5, 6);
-        _tile_dpbf16ps(3, 5, 7);
+        if (two) {
+            _tile_loadd(5, x + ROWS * stride + k, stride * 2);
+            _tile_dpbf16ps(2, 5, 6);
+            _tile_dpbf16ps(3, 5, 7);
+        }
     }
     _tile_stored(0, sums, 64);
     _tile_stored(1, sums + SUMS, 64);
-    _tile_stored(2, sums + 2 * SUMS, 64);
-    _tile_stored(3, sums + 3 * SUMS, 64);
+    if (two) {
+        _tile_stored(2, sums + 2 * SUMS, 64);
+        _tile_stored(3, sums + 3 * SUMS, 64);
+    }
 }
 
 /* Two tiles of sums side by side plus the bias, up to `columns` columns, written as floats, or as bfloat16 if `low`. */
@@ -173,9 +160,9 @@ static void multiply_part(
         int64_t in_a_tile = n < ROWS ? n : ROWS;
         if (used != in_a_tile) use_tiles(used = in_a_tile);
         if (n == 2 * ROWS)
-            multiply_32_rows(x, of->stride, part, much, !k, s);
+            multiply_rows(x, of->stride, part, much, !k, s, 1);
         else
-            multiply_16_rows(x, of->stride, part, much, !k, s);
+            multiply_rows(x, of->stride, part, much, !k, s, 0);
         for (int64_t row = 0; is_last && row < n; row += ROWS)
             write_sums(
                 s + row * COLUMNS, of->bias ? of->bias + column : 0, in_a_tile, of->width - column, result + row * step,

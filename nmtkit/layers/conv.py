@@ -65,16 +65,12 @@ class GatedConv(nn.Module):
         windows = torch.cat([padded[:, i : i + x.shape[1]] for i in range(self.kernel)], dim=-1)
         return functional.glu(self.product(windows), dim=-1)
 
-    def first(self, rows: int, like: Tensor) -> Tensor | None:
-        """The inputs (N, k-1, D) before the first step, zeros, for N = ``rows``; None for k = 1."""
-        if self.kernel == 1:
-            return None
+    def first(self, rows: int, like: Tensor) -> Tensor:
+        """The inputs (N, k-1, D) before the first step, zeros, for N = ``rows``."""
         return like.new_zeros(rows, self.kernel - 1, self.in_features)
 
-    def step(self, x: Tensor, last: Tensor | None) -> tuple[Tensor, Tensor | None]:
+    def step(self, x: Tensor, last: Tensor) -> tuple[Tensor, Tensor]:
         """One causal step: x (N, D) and the last inputs (N, k-1, D) -> the output (N, E) and the new last inputs."""
-        if last is None:
-            return functional.glu(self.product(x), dim=-1), None
         window = torch.cat([last, x.unsqueeze(1)], dim=1)  # (N, k, D)
         return functional.glu(self.product(window.flatten(1)), dim=-1), window[:, 1:]
 

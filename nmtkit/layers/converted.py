@@ -4,7 +4,6 @@ A module that search needs in another form has ``for_search``; all others are co
 """
 
 import copy
-from collections.abc import Iterable
 from typing import Protocol, TypeVar, runtime_checkable
 
 import torch
@@ -49,16 +48,6 @@ class Affine(nn.Module):
 def affine(weight: Tensor, bias: Tensor | None, precision: Products, results: torch.dtype = torch.float32) -> Affine:
     """x W^T + b for search: weight (E, D), bias (E,); results: the dtype of the products if the weight is converted."""
     return Affine(convert(weight.t(), bias, precision, results), None, bias)
-
-
-def with_converted(module: Module, weights: Iterable[Tensor], precision: Products) -> Module:
-    """The module with these parameters, (D, E) each, converted."""
-    own = {id(parameter): name for name, parameter in module.named_parameters(recurse=False)}
-    for weight in weights:
-        name = own[id(weight)]
-        delattr(module, name)  # PyTorch accepts nothing else in place of a parameter
-        setattr(module, name, convert(weight, None, precision))
-    return module
 
 
 def for_search(part: Module, precision: Products) -> Module:

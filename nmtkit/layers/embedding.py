@@ -4,9 +4,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from nmtkit.layers.converted import Affine, affine
 from nmtkit.ops.pointwise import dropout
-from nmtkit.ops.precision import Products
 from nmtkit.symbols import BOS
 
 
@@ -52,10 +50,6 @@ class OutputLayer(nn.Module):
         """Logits (N, V) for hidden (N, H), in autocast's dtype or float32."""
         return functional.linear(hidden, self.weight, self.bias)
 
-    def for_search(self, precision: Products, results: torch.dtype = torch.float32) -> Affine:
-        """``converted.Convertible.for_search``; results: as in ``affine``."""
-        return affine(self.weight, self.bias, precision, results)
-
 
 class TiedOutputLayer(nn.Module):
     """An ``OutputLayer`` whose weight is the table of the target embedding (Press and Wolf 2017).
@@ -76,7 +70,3 @@ class TiedOutputLayer(nn.Module):
     def forward(self, hidden: Tensor) -> Tensor:
         """Logits (N, V) for hidden (N, E), in autocast's dtype or float32."""
         return functional.linear(hidden, self.weight, self.bias)
-
-    def for_search(self, precision: Products, results: torch.dtype = torch.float32) -> Affine:
-        """``converted.Convertible.for_search``; results: as in ``affine``."""
-        return affine(self.weight, self.bias, precision, results)

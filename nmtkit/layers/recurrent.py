@@ -9,11 +9,35 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from nmtkit.layers.converted import with_converted
 from nmtkit.ops import gated, gru, lstm
 from nmtkit.ops.loop import scan
-from nmtkit.ops.matrix import Matrix
+from nmtkit.ops.matrix import Matrix, convert
 from nmtkit.ops.precision import Products
+
+
+class Recurrent(nn.Module):
+    """A module whose ``step`` multiplies the previous state by ``weight``, or by all ``weights()`` of several."""
+
+    weight: nn.Parameter
+
+    def weights(self) -> list[Tensor]:
+        """The matrices (H, G H) that ``step`` multiplies the state by."""
+        return [self.weight]
+
+    def for_search(self, precision: Products) -> "Recurrent":
+        """``converted.Convertible.for_search``: with converted ``weights()``."""
+        own = {id(parameter): name for name, parameter in self.named_parameters(recurse=False)}
+        for weight in self.weights():
+            name = own[id(weight)]
+            delattr(self, name)  # PyTorch accepts nothing else in place of a parameter
+            setattr(self, name, convert(weight, None, precision))
+        return self
+
+
+def state_weight(width: int, parts: int) -> nn.Parameter:
+    """Concatenated orthogonal matrices (H, H), one for each part, because each is a separate recurrence."""
+    blocks = [nn.init.orthogonal_(torch.empty(width, width)) for _ in range(parts)]
+    return nn.Parameter(torch.cat(blocks, dim=1))
 
 
 class LSTMState(NamedTuple):
@@ -28,21 +52,14 @@ class LSTMState(NamedTuple):
         return cls(*(torch.zeros(rows, width, device=device) for _ in range(2)))
 
 
-class PeepholeLSTM(nn.Module):
+class PeepholeLSTM(Recurrent):
     """The LSTM of Zhou et al. 2016, eq. 4, with peepholes and without an input matrix."""
 
     def __init__(self, width: int):
         super().__init__()
         self.width = width
-        self.weight = nn.Parameter(torch.empty(width, 4 * width))  # W_r
+        self.weight = state_weight(width, 4)  # W_r
         self.peepholes = nn.Parameter(torch.zeros(3, width))  # theta_rho, theta_phi, theta_pi
-        # Orthogonal gate by gate, because each block (H, H) is a separate recurrence.
-        for block in self.weight.split(width, dim=1):
-            nn.init.orthogonal_(block)
-
-    def weights(self) -> list[Tensor]:
-        """The matrix (H, 4H) that ``step`` multiplies h by."""
-        return [self.weight]
 
     def step(self, f: Tensor, h: Tensor, s: Tensor, w_r: Matrix) -> tuple[Tensor, Tensor]:
         """One step: f (N, 4H), h and s (N, H) -> the next h and s (N, H)."""
@@ -52,20 +69,14 @@ class PeepholeLSTM(nn.Module):
         """A whole sequence: f (T, B, 4H), first state, mask (T, B) -> h (T, B, H) in the dtype of f."""
         return scan(self.step, f, first, mask, reverse, self.weights()).to(f.dtype)
 
-    def for_search(self, precision: Products) -> "PeepholeLSTM":
-        """``converted.Convertible.for_search``."""
-        return with_converted(self, self.weights(), precision)
 
-
-class GRU(nn.Module):
+class GRU(Recurrent):
     """The GRU of Bahdanau et al. 2015, A.1.1: the reset gate is applied before the product."""
 
     def __init__(self, width: int):
         super().__init__()
-        self.gates = nn.Parameter(torch.empty(width, 2 * width))  # U_r, U_z
-        self.weight = nn.Parameter(torch.empty(width, width))  # U
-        for block in (*self.gates.split(width, dim=1), self.weight):
-            nn.init.orthogonal_(block)
+        self.gates = state_weight(width, 2)  # U_r, U_z
+        self.weight = state_weight(width, 1)  # U
 
     def weights(self) -> list[Tensor]:
         """The matrices (H, 2H) and (H, H) that ``step`` multiplies by."""
@@ -77,12 +88,8 @@ class GRU(nn.Module):
         """A whole sequence: x (T, B, 3H), first state (B, H), mask (T, B) -> h (T, B, H) in the dtype of x."""
         return scan(self.step, x, [first], mask, reverse, self.weights()).to(x.dtype)
 
-    def for_search(self, precision: Products) -> "GRU":
-        """``converted.Convertible.for_search``."""
-        return with_converted(self, self.weights(), precision)
 
-
-class LAU(nn.Module):
+class LAU(Recurrent):
     """The linear associative unit of Wang et al. 2017, eqs. 6 to 8: a GRU with a gated linear path for its input.
 
     f_t is 1 - r_t, as in the paper. The cell has the biases, because the candidate's is outside r_t and f_t.
@@ -90,14 +97,8 @@ class LAU(nn.Module):
 
     def __init__(self, width: int):
         super().__init__()
-        self.weight = nn.Parameter(torch.empty(width, 4 * width))  # W_hr, W_hz, W_hg, W_hh
+        self.weight = state_weight(width, 4)  # W_hr, W_hz, W_hg, W_hh
         self.bias = nn.Parameter(torch.zeros(4 * width))
-        for block in self.weight.split(width, dim=1):
-            nn.init.orthogonal_(block)
-
-    def weights(self) -> list[Tensor]:
-        """The matrix (H, 4H) that ``step`` multiplies h by."""
-        return [self.weight]
 
     def step(self, x: Tensor, h: Tensor, weight: Matrix) -> Tensor:
         """One step: x (N, 5H), h (N, H) -> the next h (N, H).
@@ -110,7 +111,3 @@ class LAU(nn.Module):
     def forward(self, x: Tensor, first: Tensor, mask: Tensor | None, reverse: bool) -> Tensor:
         """A whole sequence: x (T, B, 5H), first state (B, H), mask (T, B) -> h (T, B, H) in the dtype of x."""
         return scan(self.step, x, [first], mask, reverse, self.weights()).to(x.dtype)
-
-    def for_search(self, precision: Products) -> "LAU":
-        """``converted.Convertible.for_search``."""
-        return with_converted(self, self.weights(), precision)

@@ -20,13 +20,18 @@ log = logging.getLogger("nmtkit.progress")  # disable it to hide progress
 def progress(task: str, total: int | None = None, unit: str = "lines") -> Iterator[Callable[[int], None]]:
     """Show the progress of ``task``; yields a function to call with the number of lines just finished."""
     console = Console(file=sys.stderr)  # looked up now, because stderr may be redirected
-    if log.disabled or not (sys.stderr.isatty() and console.is_terminal):
+    if not shows_bar(console):
         yield _logged_progress(task, total, unit)
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), _Rate(unit), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as bar:
         key = bar.add_task(task, total=total)
         yield lambda lines: bar.advance(key, lines)
+
+
+def shows_bar(console: Console) -> bool:
+    """Whether progress is a bar: on a terminal, unless it is disabled."""
+    return not log.disabled and sys.stderr.isatty() and console.is_terminal
 
 
 class _Rate(ProgressColumn):
@@ -53,8 +58,10 @@ def _logged_progress(task: str, total: int | None, unit: str) -> Callable[[int],
         now = time.monotonic()
         if now - last > SECONDS_BETWEEN_LINES:
             last = now
-            rate = done / (now - start)
-            left = datetime.timedelta(seconds=round(((total or done) - done) / rate)) if rate else "?"
-            log.info(f"{task}: {done:,} of {total or 0:,} {unit}, {rate:,.0f} {unit}/s, {left} left")
+            rate, of_total, left = done / (now - start), "", ""
+            if total is not None and rate:
+                of_total = f" of {total:,}"
+                left = f", {datetime.timedelta(seconds=round((total - done) / rate))} left"
+            log.info(f"{task}: {done:,}{of_total} {unit}, {rate:,.0f} {unit}/s{left}")
 
     return advance

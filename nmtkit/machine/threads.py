@@ -6,7 +6,7 @@ long with two threads as with one.
 
 import logging
 import os
-import time
+import timeit
 
 import torch
 
@@ -40,13 +40,8 @@ def choose_threads(began_with: int) -> int:
 
 
 def _seconds(threads: int) -> float:
-    """The seconds that a recurrence takes, best of three."""
+    """The seconds that a recurrence takes."""
     torch.set_num_threads(threads)
     state, weight = torch.zeros(ROWS, WIDTH), torch.zeros(WIDTH, 2 * WIDTH)
-    times = []
-    for _ in range(4):  # the first one starts the threads
-        started = time.perf_counter()
-        for _ in range(100):
-            (state @ weight).sigmoid_()
-        times.append(time.perf_counter() - started)
-    return min(times[1:])
+    # The first of the four also starts the threads.
+    return min(timeit.repeat(lambda: (state @ weight).sigmoid_(), number=100, repeat=4))

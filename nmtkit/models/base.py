@@ -84,7 +84,7 @@ class Decoder(nn.Module, Generic[Encoded, Memory, State]):
 
 
 class Seq2Seq(nn.Module):
-    """Embeddings, encoder, decoder and output layer; also a ``search.scorer.Scorer`` and ``shortlist.Narrowing``.
+    """Embeddings, encoder, decoder and output layer; also a ``search.scorer.Scorer``.
 
     ``embedding`` holds ``src`` and ``tgt`` (ids -> vectors); ``encoder(x (B, S, E), mask (B, S))`` returns what
     ``decoder.begin`` takes; ``output`` is the product before the softmax.
@@ -134,16 +134,12 @@ class Seq2Seq(nn.Module):
             None,
         )
 
-    def over(self, words: Tensor) -> "ForSearch":
-        """``Narrowing.over``: the model restricted to the target words ``words`` (C,)."""
-        return self.for_search("float32").over(words)
-
 
 @dataclass(frozen=True, eq=False)
 class ForSearch:
     """A model as a ``Scorer`` whose weights were converted once; in float32 its results are the model's.
 
-    It computes no gradients and has no ``unroll``.
+    It is also a ``shortlist.Narrowing``. It computes no gradients and has no ``unroll``.
     """
 
     src: nn.Module
@@ -180,14 +176,10 @@ def _logits(
 ) -> Affine:
     """The output layer for search, over all words or ``words`` (C,); the softmax widens logits in bfloat16."""
     results = torch.bfloat16 if precision == "bfloat16" else torch.float32
-    if words is None:
+    if words is None and isinstance(output, NormedLinear):
         return output.for_search(precision, results)
-    return affine(output.weight[words], output.bias[words], precision, results)
-
-
-def rows_of(memory: Tensor, rows: int) -> Tensor:
-    """A memory tensor (B, ...) as seen by N rows: each sentence's row once for each of its hypotheses."""
-    return memory if len(memory) == rows else memory.repeat_interleave(rows // len(memory), dim=0)
+    weight, bias = (x if words is None else x[words] for x in (output.weight, output.bias))
+    return affine(weight, bias, precision, results)
 
 
 def previous_words(tgt: Tensor) -> Tensor:

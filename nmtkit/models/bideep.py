@@ -27,14 +27,13 @@ from torch import Tensor, nn
 
 from nmtkit.config import require_counts, require_fraction
 from nmtkit.layers.attention import Attending
-from nmtkit.layers.converted import with_converted
 from nmtkit.layers.embedding import OutputLayer, SharedEmbedding, TiedOutputLayer, WordEmbedding
+from nmtkit.layers.recurrent import Recurrent
 from nmtkit.models.base import Decoder, Seq2Seq, Step, mean_annotation
 from nmtkit.ops import attention, nematus
 from nmtkit.ops.loop import scan
 from nmtkit.ops.matrix import Matrix, product
 from nmtkit.ops.pointwise import dropout
-from nmtkit.ops.precision import Products
 
 LayerNorm = bool | Literal["marian"]
 
@@ -72,7 +71,7 @@ class Config:
         require_fraction(self, "dropout")
 
 
-class Map(nn.Module):
+class Map(Recurrent):
     """LN(x W + b), or x W + b without layer normalisation.
 
     W (D, E) is several concatenated matrices of the widths ``matrices``. As in Nematus, square ones start orthogonal,
@@ -106,10 +105,6 @@ class Map(nn.Module):
             return terms
         parts = zip(self.norms, terms.split(self.widths, dim=-1), strict=True)
         return torch.cat([norm(part) for norm, part in parts], dim=-1)
-
-    def for_search(self, precision: Products) -> "Map":
-        """``converted.Convertible.for_search``."""
-        return with_converted(self, [self.weight], precision)
 
 
 def gates(rows: int, width: int, *, bias: bool, layer_norm: LayerNorm) -> Map:

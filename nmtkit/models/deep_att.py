@@ -24,7 +24,7 @@ from nmtkit.layers.attention import AdditiveAttention
 from nmtkit.layers.embedding import OutputLayer, WordEmbedding
 from nmtkit.layers.linear import Linear
 from nmtkit.layers.recurrent import LSTMState, PeepholeLSTM
-from nmtkit.models.base import Decoder, Seq2Seq, Step, rows_of
+from nmtkit.models.base import Decoder, Seq2Seq, Step
 from nmtkit.ops.attention import attention_loop
 from nmtkit.ops.matrix import product
 from nmtkit.ops.pointwise import dropout
@@ -247,7 +247,8 @@ class DeepED(Decoder[Tensor, Tensor, tuple[LSTMState, ...]]):
 
     def step(self, memory: Tensor, state: tuple[LSTMState, ...], y: Tensor) -> Step[tuple[LSTMState, ...]]:
         """One step after the words y (N, E), with the same context for each."""
-        hidden, state = self.layers.step(rows_of(memory, len(y)) + self.word(y), state)
+        context = memory.repeat_interleave(len(y) // len(memory), dim=0)
+        hidden, state = self.layers.step(context + self.word(y), state)
         return Step(hidden, state, None)
 
     def unroll(self, memory: Tensor, state: tuple[LSTMState, ...], y: Tensor) -> Tensor:

@@ -238,7 +238,7 @@ class Attention(nn.Module):
 class State(NamedTuple):
     """The last inputs of every convolution, and the position of the next word."""
 
-    windows: tuple[Tensor | None, ...]  # (N, k-1, channels) each; None for k = 1
+    windows: tuple[Tensor, ...]  # (N, k-1, channels) each
     position: Tensor  # (N,)
 
 

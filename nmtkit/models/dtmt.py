@@ -24,9 +24,9 @@ from torch import Tensor, nn
 
 from nmtkit.config import require_counts, require_fraction
 from nmtkit.layers.attention import MultiHeadAdditiveAttention
-from nmtkit.layers.converted import with_converted
 from nmtkit.layers.embedding import OutputLayer, WordEmbedding
 from nmtkit.layers.linear import Linear
+from nmtkit.layers.recurrent import Recurrent, state_weight
 from nmtkit.models.base import Decoder, Seq2Seq, Step, mean_annotation
 from nmtkit.ops import gated
 from nmtkit.ops.attention import attention_loop
@@ -34,7 +34,6 @@ from nmtkit.ops.loop import scan
 from nmtkit.ops.matrix import Matrix, product
 from nmtkit.ops.pointwise import dropout, dropout_mask
 from nmtkit.ops.positions import sinusoid
-from nmtkit.ops.precision import Products
 from nmtkit.symbols import BOS
 
 
@@ -73,24 +72,18 @@ class Gates(nn.Module):
         self.bias = nn.Parameter(torch.zeros(gates, width))
 
 
-def _state_weight(width: int, parts: int) -> nn.Parameter:
-    """Concatenated orthogonal matrices (H, H), one for each part."""
-    blocks = [nn.init.orthogonal_(torch.empty(width, width)) for _ in range(parts)]
-    return nn.Parameter(torch.cat(blocks, dim=1))
-
-
 def _keep(h: Tensor, dropout: float, *, training: bool) -> Tensor | None:
     """The factors (N, H) of dropout for a candidate like h (N, H), or None without dropout."""
     return dropout_mask(h, dropout) if dropout and training else None
 
 
-class TGRU(nn.Module):
+class TGRU(Recurrent):
     """The transition GRU of eqs. 10 to 13, which reads only the state."""
 
     def __init__(self, config: Config):
         super().__init__()
         self.dropout = config.candidate_dropout
-        self.weight = _state_weight(config.width, 3)  # W_hr, W_hz, W_hh
+        self.weight = state_weight(config.width, 3)  # W_hr, W_hz, W_hh
         self.bias = nn.Parameter(torch.zeros(config.width))
         self.norm = Gates(2, config.width, layer_norm=config.layer_norm)
 
@@ -99,12 +92,8 @@ class TGRU(nn.Module):
         keep = _keep(h, self.dropout, training=self.training)
         return gated.gru(None, h, weight, self.norm.gain, self.norm.bias, self.bias, keep)
 
-    def for_search(self, precision: Products) -> "TGRU":
-        """``converted.Convertible.for_search``."""
-        return with_converted(self, [self.weight], precision)
 
-
-class Cell(nn.Module):
+class Cell(Recurrent):
     """A cell that reads an input: the terms of its G gates and of the candidate, then H(x) where there is one.
 
     gru   eqs. 6 to 9: r, z, candidate
@@ -118,7 +107,7 @@ class Cell(nn.Module):
         self.width, self.dropout = width, config.candidate_dropout
         self.next_state = gated.lau if kind == "lau" else gated.gru
         self.input = Linear(inputs, terms * width, bias=False)  # W_xr, W_xz, ..., W_xh, W_x
-        self.weight = _state_weight(width, gates + 1)  # W_hr, W_hz, ..., W_hh
+        self.weight = state_weight(width, gates + 1)  # W_hr, W_hz, ..., W_hh
         self.bias = nn.Parameter(torch.zeros(width))
         self.norm = Gates(gates, width, layer_norm=config.layer_norm)
 
@@ -126,10 +115,6 @@ class Cell(nn.Module):
         """Terms of the input x (N, 3H or 5H) and state h (N, H) -> the next h (N, H)."""
         keep = _keep(h, self.dropout, training=self.training)
         return self.next_state(x, h, weight, self.norm.gain, self.norm.bias, self.bias, keep)
-
-    def for_search(self, precision: Products) -> "Cell":
-        """``converted.Convertible.for_search``."""
-        return with_converted(self, [self.weight], precision)
 
 
 class Module(nn.Module):

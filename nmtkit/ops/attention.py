@@ -1,8 +1,8 @@
 """Additive attention (Bahdanau et al. 2015, A.1.2): softmax_j( v . tanh(query + keys_j) ), and the context vector.
 
 ``additive`` is for search: any number of query rows for each sentence, in PyTorch operations. ``quick_additive``
-computes the same from exponentials, for search in low precision. ``additive_in_loop`` is for training: one query row
-for each sentence in a step, and keys, values and v shared by all steps. On a CPU, forward and backward are kernels
+computes the same from exponentials, for search in low precision. ``attention_loop`` is for training: one query row for
+each sentence in a step, and keys, values and v shared by all steps. On a CPU, forward and backward are kernels
 (``kernels/attention.py``).
 
 Letters: B sentences, N = B x K query rows (sentence-major), S source positions, A attention width, D value width.
@@ -20,7 +20,7 @@ from nmtkit.kernels.door import kernel
 from nmtkit.ops.loop import Shared, share
 
 Additive: TypeAlias = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]  # as ``additive``
-LARGEST = 40.0  # exponent: the product of two such exponentials does not overflow float32
+MAX_EXPONENT = 40.0  # the product of two exponentials of it does not overflow float32
 PART = 2**18  # float32 values, 1 MB
 
 
@@ -38,7 +38,7 @@ def additive(query: Tensor, keys: Tensor, values: Tensor, v: Tensor, mask: Tenso
 
 def exponential(x: Tensor) -> Tensor:
     """exp(2x) of keys or queries x (..., A), clamped so that no product of two overflows float32."""
-    return (2 * x.float()).clamp_(-LARGEST, LARGEST).exp_()
+    return (2 * x.float()).clamp_(-MAX_EXPONENT, MAX_EXPONENT).exp_()
 
 
 def quick_additive(query: Tensor, keys: Tensor, values: Tensor, v: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
@@ -79,15 +79,6 @@ def _weights(scores: Tensor, mask: Tensor) -> Tensor:
     return scores.masked_fill(~mask.unsqueeze(1), float("-inf")).softmax(dim=-1)
 
 
-def additive_in_loop(query: Tensor, keys: Shared, values: Shared, v: Shared, mask: Tensor) -> tuple[Tensor, Tensor]:
-    """``additive`` for one query row for each sentence, (B, A), in a step of a loop that shares keys, values and v.
-
-    The attention weights have no gradient.
-    """
-    context, weights = _Additive.apply(query, keys, values, v, mask)
-    return context, weights
-
-
 def attention_loop(
     first: Tensor, keys: Tensor, values: Tensor, v: Tensor, mask: Tensor, *weights: Tensor
 ) -> tuple[Tensor, Callable[[Tensor], Tensor], list[Shared]]:
@@ -102,7 +93,8 @@ def attention_loop(
     mask = mask.contiguous()
 
     def attend(query: Tensor) -> Tensor:
-        return additive_in_loop(query, shared_keys, shared_values, shared_v, mask)[0]
+        context: Tensor = _Additive.apply(query, shared_keys, shared_values, shared_v, mask)
+        return context
 
     return state, attend, shared
 
@@ -129,9 +121,7 @@ class _Additive(torch.autograd.Function):
     """Backward recomputes the sigmoid instead of storing (B, S, A) for every step."""
 
     @staticmethod
-    def forward(
-        ctx: Any, query: Tensor, keys: Shared, values: Shared, v: Shared, mask: Tensor
-    ) -> tuple[Tensor, Tensor]:
+    def forward(ctx: Any, query: Tensor, keys: Shared, values: Shared, v: Shared, mask: Tensor) -> Tensor:
         ctx.shared = keys, values, v
         ctx.quick = kernel("attention", there_and_back, keys.value, values.value) is not there_and_back
         if ctx.quick:
@@ -140,12 +130,11 @@ class _Additive(torch.autograd.Function):
         else:
             context, weights = _attend(query, keys, values, v, mask)
         ctx.save_for_backward(query, weights)
-        ctx.mark_non_differentiable(weights)
-        return context, weights
+        return context
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad_context: Tensor, _: Tensor) -> tuple[Any, ...]:
+    def backward(ctx: Any, grad_context: Tensor) -> tuple[Any, ...]:
         query, weights = ctx.saved_tensors
         keys, values, v = ctx.shared
         if ctx.quick:

@@ -43,8 +43,7 @@ def best(log_probs: LogProbs, k: int, first: int = 0) -> tuple[Tensor, Tensor]:
     if isinstance(log_probs, Logits):
         logits = log_probs.values
         return kernel("best_log_softmax", best_log_softmax, logits)(logits, min(k, logits.shape[1] - first), first)
-    find = kernel("best", best_values, log_probs) if log_probs.stride(1) == 1 else best_values
-    return find(log_probs, min(k, log_probs.shape[1] - first), first)
+    return best_values(log_probs, min(k, log_probs.shape[1] - first), first)
 
 
 def log_softmax(logits: Tensor) -> Tensor:

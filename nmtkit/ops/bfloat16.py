@@ -18,7 +18,7 @@ from torch.nn import functional
 
 from nmtkit.kernels import tiles
 from nmtkit.kernels.door import kernel
-from nmtkit.ops.blocks import LARGEST, by_blocks
+from nmtkit.ops.blocks import MOST_ROWS, by_blocks
 
 
 class Low(NamedTuple):
@@ -69,7 +69,7 @@ def pack_plain(weight: Tensor, bias: Tensor | None, results: torch.dtype) -> Low
     bias = None if bias is None else bias.detach().bfloat16()
     if weight.device.type == "cpu":
         try:
-            return LaidOut(torch.ops.mkldnn._reorder_linear_weight(low, LARGEST), bias, results)
+            return LaidOut(torch.ops.mkldnn._reorder_linear_weight(low, MOST_ROWS), bias, results)
         except (AttributeError, RuntimeError):
             pass  # a processor without bfloat16, or PyTorch without oneDNN: slow but correct
     return Low(low, bias, results)

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional
 
 SIZES = (8, 16, 32, 64, 128, 192, 256)  # rows of a block; larger ones are hardly faster with AMX
-LARGEST = SIZES[-1]
+MOST_ROWS = SIZES[-1]
 
 
 def by_blocks(
@@ -26,7 +26,7 @@ def by_blocks(
     """
     x = rows.reshape(-1, rows.shape[-1])
     result = x.new_empty(len(x), outputs, dtype=dtype)
-    for part, place in zip(x.split(LARGEST), result.split(LARGEST), strict=True):
+    for part, place in zip(x.split(MOST_ROWS), result.split(MOST_ROWS), strict=True):
         missing = next(size for size in SIZES if size >= len(part)) - len(part)
         multiply(functional.pad(part, (0, 0, 0, missing)) if missing else part, place)
     return result.view(*rows.shape[:-1], outputs)

@@ -28,11 +28,6 @@ def chunk_rows(words: int) -> int:
     return max(64, (1 << 24) // words)
 
 
-def block_rows(words: int) -> int:
-    """The number of rows in a block: about 1 MB of logits in float32."""
-    return max(1, (1 << 18) // words)
-
-
 def linear_cross_entropy(
     hidden: Tensor, weight: Tensor, bias: Tensor, target: Tensor, label_smoothing: float = 0.0
 ) -> tuple[Tensor, Tensor]:
@@ -78,11 +73,11 @@ def _chunks(hidden: Tensor, weight: Tensor) -> list[slice]:
 
 
 def _blocks(logits: Tensor, target: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """A chunk's logits (R, V) and target (R,), block by block.
+    """A chunk's logits (R, V) and target (R,), in blocks of about 1 MB of logits in float32.
 
     On a GPU, whose cost is in kernel launches, the whole chunk is one block.
     """
-    rows = max(1, len(logits)) if logits.is_cuda else block_rows(logits.shape[1])
+    rows = max(1, len(logits) if logits.is_cuda else (1 << 18) // logits.shape[1])
     return zip(logits.split(rows), target.split(rows), strict=True)
 
 

@@ -19,9 +19,9 @@ from torch import Tensor
 from nmtkit.errors import UserError
 from nmtkit.kernels import pairs
 from nmtkit.kernels.door import kernel
-from nmtkit.ops.blocks import LARGEST, by_blocks
+from nmtkit.ops.blocks import MOST_ROWS, by_blocks
 
-NARROW, WIDE = pairs.LARGEST, 127  # the largest integer of either factor; 2 * (90 + 90) * 90 < 2 ** 15
+NARROW, WIDE = pairs.MAX_INTEGER, 127  # the largest integer of either factor; 2 * (90 + 90) * 90 < 2 ** 15
 
 
 class Packed(NamedTuple):
@@ -87,7 +87,7 @@ def _pack(weight: Tensor, bias: Tensor | None, largest: int, results: torch.dtyp
     scales = (weight.abs().amax(dim=0) / largest).clamp(min=pairs.TINY)
     rounded = (weight / scales).round().to(torch.int8).t().contiguous()
     zeros = torch.zeros(len(scales), dtype=torch.int32)
-    packed = torch.ops.onednn.qlinear_prepack(rounded, [LARGEST, rounded.shape[1]])
+    packed = torch.ops.onednn.qlinear_prepack(rounded, [MOST_ROWS, rounded.shape[1]])
     return Packed(packed, scales, zeros, largest, None if bias is None else bias.detach().float(), results)
 
 

@@ -70,7 +70,7 @@ def _product(x: Tensor, weight: Tensor, rows: int, bias: Tensor | None = None) -
 
 
 def _matters(dtype: torch.dtype, device: torch.device, rows: int) -> bool:
-    """Whether oneDNN multiplies these rows, and there are more than a step of a loop has (``FEW``)."""
+    """Whether oneDNN multiplies these rows, and there are more rows than in a step of a loop (``FEW``)."""
     return dtype == torch.bfloat16 and device.type == "cpu" and rows > FEW
 
 

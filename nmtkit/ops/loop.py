@@ -19,8 +19,9 @@ from torch.autograd.function import once_differentiable
 
 from nmtkit.kernels import cells
 from nmtkit.kernels.door import KERNELS, kernel
+from nmtkit.ops.bfloat16 import tiled
 from nmtkit.ops.linear import with_zeros
-from nmtkit.ops.matrix import Matrix, product, repeated
+from nmtkit.ops.matrix import Matrix, product
 from nmtkit.ops.padding import full_steps
 
 Next = TypeVar("Next", Tensor, tuple[Tensor, Tensor])
@@ -60,9 +61,11 @@ class Shared:
         return self._wide
 
     def matrix(self, *, transposed: bool = False) -> Matrix:
-        """``value`` (D, E), or ``value`` transposed (E, D), prepared for the products of the steps."""
+        """``value`` (D, E), or ``value`` transposed (E, D), packed for AMX tiles if the processor has them."""
         if transposed not in self._matrices:
-            self._matrices[transposed] = repeated(self.value.t() if transposed else self.value)
+            value = self.value.t() if transposed else self.value
+            tiles = tiled(value) if value.dtype == torch.bfloat16 else None
+            self._matrices[transposed] = tiles or value
         return self._matrices[transposed]
 
     def note(self, x: Tensor, gradient: Tensor) -> None:

@@ -3,7 +3,7 @@
 The equations of cells and decoders say ``product(h, u)``, and the type of ``u`` decides how that is computed. A tensor
 is multiplied by PyTorch, in autocast's dtype where that is on. Any other matrix is ``Converted`` and has its own
 method: ``loop.Shared`` in training loops, whose gradient is one product after the loop; in a hand-written backward,
-the result of ``repeated``; in search, the result of ``convert``, in bfloat16 or 8-bit integers.
+what ``loop.Shared.matrix`` returns; in search, the result of ``convert``, in bfloat16 or 8-bit integers.
 """
 
 from typing import Protocol, TypeAlias
@@ -32,11 +32,6 @@ Matrix: TypeAlias = Tensor | Converted
 def product(rows: Tensor, matrix: Matrix) -> Tensor:
     """Rows (..., D) times a matrix (D, E) -> (..., E)."""
     return rows @ matrix if isinstance(matrix, Tensor) else matrix.product(rows)
-
-
-def repeated(weight: Tensor) -> Matrix:
-    """A weight (D, E) for the steps of a loop without autograd: packed for AMX tiles if the processor has them."""
-    return (bfloat16.tiled(weight) if weight.dtype == torch.bfloat16 else None) or weight
 
 
 def usable(precision: Precision, device: torch.device) -> Products:

@@ -15,7 +15,6 @@ PLAIN: dict[str, Callable[..., Any]] = {
     "attention": attention.there_and_back,
     "cross_entropy": cross_entropy.losses,
     "log_softmax": best.log_softmax,
-    "best": best.best_values,
     "best_log_softmax": best.best_log_softmax,
     "scores": attention.quick_scores,
     "weighted": attention.weighted,

@@ -5,7 +5,7 @@ default and stays off: GPUs that have it also have bfloat16, which is faster sti
 float32 is requested only for its precision. No model uses cuDNN convolutions, where TF32 is on by default.
 """
 
-import time
+import timeit
 from functools import cache
 from typing import Literal
 
@@ -43,9 +43,5 @@ def _bfloat16_is_faster() -> bool:
 def _seconds(dtype: torch.dtype) -> float:
     """The seconds that a medium-sized product takes in this number format."""
     a, b = torch.ones(128, 256, dtype=dtype), torch.ones(256, 512, dtype=dtype)
-    times = []
-    for _ in range(12):
-        start = time.perf_counter()
-        a @ b
-        times.append(time.perf_counter() - start)
-    return min(times)  # the minimum: longer times measure other processes on the machine
+    # The minimum, because longer times include other processes of the machine.
+    return min(timeit.repeat(lambda: a @ b, number=1, repeat=12))

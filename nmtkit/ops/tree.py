@@ -1,6 +1,5 @@
 """Trees of tensors: the memory and state of a decoder, which search reorders without knowing their content."""
 
-from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar, cast
 
 from torch import Tensor
@@ -13,14 +12,10 @@ T = TypeVar("T", bound=Tree)
 
 def select(tree: T, rows: Tensor) -> T:
     """The rows (R,) of every tensor, in this order; rows may be dropped or repeated."""
-    return cast(T, _map(lambda tensor: tensor.index_select(0, rows), tree))
-
-
-def _map(function: Callable[[Tensor], Tensor], tree: Tree) -> Tree:
     if tree is None:
         return tree
     if isinstance(tree, Tensor):
-        return function(tree)
-    branches = [_map(function, branch) for branch in tree]
+        return cast(T, tree.index_select(0, rows))
+    branches = [select(branch, rows) for branch in tree]
     kind: Any = type(tree)
-    return cast(Tree, kind(branches) if kind is tuple else kind(*branches))
+    return cast(T, kind(branches) if kind is tuple else kind(*branches))

@@ -80,7 +80,7 @@ def translate_each(
         )
 
     lengths = [len(sentence) for sentence in sentences]
-    # The terms constrain the search of a sentence only if its translations lack one without that.
+    # Terms constrain only the search of sentences whose unconstrained translations lack one.
     for constrained in (False, True):
         batches, lacking = list(token_batches(lengths, config.max_tokens // config.beam_size)), set[int]()
         for batch, attempt in in_halves(reversed(batches), too_large):  # largest first, so that memory runs out early

@@ -114,7 +114,12 @@ def beam_search(
 
         only = [_only(prefixes[sentence], step, longest[sentence]) for sentence in searched]
         slots = [config.beam_size - len(endings[sentence]) for sentence in searched]
-        found = _continue(log_probs, alive, only, config.beam_size * (2 - narrowing), config.unk, slots, terms)
+        k = config.beam_size * (2 - narrowing)
+        total, choices = _candidates(log_probs, alive, only, k, config.unk, terms)
+        if terms is None:
+            found = _best_of_sentences(total, choices, len(only), k)
+        else:
+            found = _allocated(total, choices, terms, only, slots, k)
         living, ending_places = _divided(found, slots, config.beam_size, narrowing)
         for i, column in ending_places:
             ending = float(found.log_probs[i, column]), int(found.rows[i, column])
@@ -188,35 +193,6 @@ def sent(numbers: npt.NDArray[Any], device: torch.device) -> Tensor:
     return torch.from_numpy(numbers).to(device, non_blocking=True)
 
 
-def _packed(log_probs: Tensor, words: Tensor) -> Tensor:
-    """Log-probabilities in float32 and words (N, k) in one tensor (2, N, k), for a single transfer to the host."""
-    return torch.stack([log_probs.view(torch.int32), words.int()])  # the bits, reinterpreted
-
-
-def _unpacked(both: Tensor) -> tuple[Tensor, Tensor]:
-    """The inverse of ``_packed``: (N, k) and (N, k) from (2, N, k)."""
-    return both[0].view(torch.float32), both[1].long()
-
-
-def _continue(
-    log_probs: LogProbs,
-    alive: Floats,
-    only: list[int | None],
-    k: int,
-    unk: bool,
-    slots: list[int],
-    terms: Tracked | None,
-) -> _Candidates:
-    """The k best continuations of every sentence, or those to which its banks give its slots (B,).
-
-    See ``_candidates``.
-    """
-    total, words = _candidates(log_probs, alive, only, k, unk, terms)
-    if terms is None:
-        return _best_of_sentences(total, words, len(only), k)
-    return _allocated(total, words, terms, only, slots, k)
-
-
 def _candidates(
     log_probs: LogProbs, alive: Floats, only: list[int | None], k: int, unk: bool, terms: Tracked | None
 ) -> tuple[Tensor, Tensor]:
@@ -235,7 +211,9 @@ def _candidates(
         more = sent(must if terms is None else np.hstack([terms.proposed(), must]), words.device)
         best, words = torch.cat([best, whole(log_probs).gather(1, more)], dim=1), torch.cat([words, more], dim=1)
     if best.device.type != "cpu":
-        best, words = _unpacked(_packed(best, words).cpu())
+        # One transfer to the host; float64 holds ids and float32 exactly.
+        best, words = torch.stack([best.double(), words.double()]).cpu()
+        best, words = best.float(), words.long()
     if not bool((best[:, 0] <= ROUNDING).all()):
         raise UserError(
             "the model's log-probabilities are not numbers, or above zero; "

@@ -1,7 +1,5 @@
 """The progress of training: a progress bar on a terminal, else a log line every 20 seconds."""
 
-import logging
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,9 +8,8 @@ from datetime import timedelta
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from nmtkit.machine.progress import log, shows_bar
 from nmtkit.training import distributed
-
-log = logging.getLogger("nmtkit.progress")  # disable it to get no progress bar
 
 PLAIN_SECONDS = 20.0  # between log lines
 CONSOLE = Console(stderr=True)
@@ -49,7 +46,7 @@ class Display:
 @contextmanager
 def display(total: int | None, done: int) -> Iterator[Display]:
     """A progress bar on stderr if that is a terminal. Log lines appear above it."""
-    if log.disabled or distributed.rank() or not (sys.stderr.isatty() and CONSOLE.is_terminal):
+    if distributed.rank() or not shows_bar(CONSOLE):
         yield Display(None, total, done)
         return
     # A missing total would be printed as None.

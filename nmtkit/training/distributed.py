@@ -1,6 +1,6 @@
 """Data-parallel training with torchrun: each process computes the gradient of its share of every batch.
 
-Every process has the whole model and makes every update. Gradients, losses and requests to stop are summed over all
+Every process has the whole model and makes every update. Gradients, losses and requests to stop are combined over all
 processes before use, so that all processes take the same decisions; only the first one writes files. Without torchrun
 there is one process, and these functions have no effect.
 """
@@ -84,14 +84,15 @@ def total(*numbers: float) -> list[float]:
     """Each number summed over all processes."""
     # In float64, which is exact for counts.
     sums = torch.tensor(numbers, dtype=torch.float64)
-    _sum(sums)
+    _combine(sums, dist.ReduceOp.SUM)
     return sums.tolist()
 
 
 def highest(number: int) -> int:
     """The maximum over all processes."""
-    # As a sum with one slot per process.
-    return int(max(total(*(number if i == rank() else 0 for i in range(size())))))
+    found = torch.tensor(int(number))
+    _combine(found, dist.ReduceOp.MAX)
+    return int(found)
 
 
 def sum_gradients(model: nn.Module) -> None:
@@ -101,7 +102,7 @@ def sum_gradients(model: nn.Module) -> None:
     parameters = list(model.parameters())
     # One all-reduce is faster than one for each parameter. A parameter that a share does not use has zero gradient.
     flat = torch.cat([(torch.zeros_like(p) if p.grad is None else p.grad).flatten() for p in parameters])
-    _sum(flat)
+    _combine(flat, dist.ReduceOp.SUM)
     for parameter, gradient in zip(parameters, flat.split([p.numel() for p in parameters]), strict=True):
         parameter.grad = gradient.view_as(parameter)
 
@@ -120,15 +121,15 @@ def gather(shared: Sequence[Sequence[int]]) -> list[list[int]]:
     table = torch.zeros(count, longest + 1, dtype=torch.int64)  # rows: length, then words; 0 for other processes' rows
     for row, words in zip(table[rank() :: size()], shared, strict=True):
         row[: len(words) + 1] = torch.tensor([len(words), *words])
-    _sum(table)
+    _combine(table, dist.ReduceOp.SUM)
     return [row[1 : row[0] + 1] for row in table.tolist()]
 
 
-def _sum(tensor: Tensor) -> None:
-    """Sum a tensor of any shape over all processes, in place."""
+def _combine(tensor: Tensor, operation: dist.ReduceOp.RedOpType) -> None:
+    """Combine a tensor of any shape over all processes, in place."""
     if size() > 1:
         with _together():
-            dist.all_reduce(tensor)
+            dist.all_reduce(tensor, operation)
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 import logging
 import time
+import timeit
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -126,11 +127,10 @@ def _saved_bytes(update: Callable[[], object], model: Seq2Seq) -> int:
 def _seconds(run: Callable[[], object], device: torch.device) -> float:
     """The minimum of three measurements; with one thread, of its CPU time, which other processes do not affect."""
     clock = time.process_time if device.type == "cpu" and torch.get_num_threads() == 1 else time.perf_counter
-    times = []
-    for _ in range(3):
-        started = clock()
+
+    def finished() -> None:
         run()
         if device.type == "cuda":
             torch.cuda.synchronize(device)
-        times.append(clock() - started)
-    return min(times)
+
+    return min(timeit.repeat(finished, timer=clock, number=1, repeat=3))

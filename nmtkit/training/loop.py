@@ -17,7 +17,7 @@ from nmtkit.training.gradient import accumulate, clip, micro_batches, read
 from nmtkit.training.optimizers import set_rates
 from nmtkit.training.progress import Window
 from nmtkit.training.run import Run, usable_pairs
-from nmtkit.training.settings import METRICS, Training
+from nmtkit.training.settings import METRICS
 from nmtkit.training.signals import stop_signals
 from nmtkit.training.validation import Validation
 
@@ -37,7 +37,7 @@ def train(run: Run, validate: Callable[[], Validation]) -> None:
     epoch = run.epoch(pairs)  # a resumed run continues its epoch in the same order
     stop, saved = 0, time.monotonic()  # signal to stop; time of the last checkpoint
     ahead: list[Batch] = []  # micro-batches of the next update
-    with stop_signals() as received, display(_total_updates(settings, len(epoch)), progress.update) as shown:
+    with stop_signals() as received, display(settings.most_updates(len(epoch)), progress.update) as shown:
         # A run killed after its checkpoint has yet to be validated.
         validation = _validate(run, validate, shown) if progress.is_due(settings) else None  # the last one
         while not (progress.finished or stop):
@@ -160,10 +160,3 @@ def _outcome(run: Run, validation: Validation | None) -> str:
         watched = METRICS[settings.stop_metric]
         left = f"  patience {settings.patience - progress.stalled} of {settings.patience} for {watched}"
     return f"{last}{best}{left}"
-
-
-def _total_updates(settings: Training, per_epoch: int) -> int | None:
-    """The maximum number of updates of the run, for the progress bar; epochs may differ by a few batches."""
-    limits = [settings.max_updates, settings.max_epochs and settings.max_epochs * per_epoch]
-    known = [limit for limit in limits if limit]
-    return min(known) if known else None

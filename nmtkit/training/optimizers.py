@@ -11,7 +11,7 @@ from nmtkit.config import FIXED
 from nmtkit.errors import UserError
 from nmtkit.models import base
 
-LARGEST = 1e30  # settings are smaller, so that products with them do not overflow float32
+UPPER_LIMIT = 1e30  # settings are smaller, so that products with them do not overflow float32
 
 
 @dataclass(frozen=True)
@@ -29,8 +29,8 @@ class Group:
     def __post_init__(self) -> None:
         _parse_init(self.init)
         for name, value in (("lr", self.lr), ("decay", self.decay)):
-            if value is not None and not 0 <= value < LARGEST:
-                raise ValueError(f"{name}: {value} is not 0 or above, and below {LARGEST:g}")
+            if value is not None and not 0 <= value < UPPER_LIMIT:
+                raise ValueError(f"{name}: {value} is not 0 or above, and below {UPPER_LIMIT:g}")
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,8 @@ class Optimizer:
 
     def __post_init__(self) -> None:
         for name, value in (("lr", self.lr), ("eps", self.eps)):
-            if not 0 < value < LARGEST:
-                raise ValueError(f"{name}: {value} is not above 0 and below {LARGEST:g}")
+            if not 0 < value < UPPER_LIMIT:
+                raise ValueError(f"{name}: {value} is not above 0 and below {UPPER_LIMIT:g}")
         if len(self.betas) != 2:
             raise ValueError(f"betas: two numbers, not {len(self.betas)}")
         # Decay factors of moving averages; with 1, these would never change.
@@ -57,8 +57,8 @@ class Optimizer:
         for name, value in shares:
             if not 0 <= value < 1:
                 raise ValueError(f"{name}: {value} is not in [0, 1)")
-        if not 0 <= self.decay < LARGEST:
-            raise ValueError(f"decay: {self.decay} is not 0 or above, and below {LARGEST:g}")
+        if not 0 <= self.decay < UPPER_LIMIT:
+            raise ValueError(f"decay: {self.decay} is not 0 or above, and below {UPPER_LIMIT:g}")
         if self.name == "nag" and not self.momentum:
             raise ValueError("momentum: nag needs one above 0")
 
@@ -69,7 +69,7 @@ def _parse_init(init: str) -> tuple[str, float]:
     if kind in ("default", "zeros", "orthogonal") and not number:
         return kind, 0.0
     try:
-        if kind in ("normal", "uniform") and 0 < float(number) < LARGEST:
+        if kind in ("normal", "uniform") and 0 < float(number) < UPPER_LIMIT:
             return kind, float(number)
     except ValueError:
         pass

@@ -80,6 +80,11 @@ class Training:
         """The metric by which checkpoints are ranked."""
         return self.best_metric or self.stop_metric
 
+    def most_updates(self, per_epoch: int | None) -> int | None:
+        """The maximum number of updates of a run, given those of an epoch; None if that is not known."""
+        limits = [self.max_updates, self.max_epochs and per_epoch and self.max_epochs * per_epoch]
+        return min((limit for limit in limits if limit), default=None)
+
     def seed_of(self, what: int | None) -> int:
         """``init_seed``, ``order_seed`` or ``dropout_seed`` if given, else ``seed``."""
         return self.seed if what is None else what

@@ -5,8 +5,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nmtkit.align.pharaoh import read_alignment, read_gold
-from nmtkit.align.quality import Quality, measure
+from nmtkit.align.pharaoh import Quality, measure, read_alignment, read_gold
 from nmtkit.align.symmetrize import Heuristic
 from nmtkit.errors import UserError
 from nmtkit.lines import check_read_once

@@ -40,10 +40,9 @@ def diagnose(options: DoctorOptions) -> Diagnosis:
     A finding is ``fatal`` if ``prep`` or ``train`` would fail. Raises UserError if there is no raw text.
     """
     from nmtkit.data.doctor import Finding, examine_ids, examine_round_trip, examine_text
-    from nmtkit.experiment.plan import examine_plan
+    from nmtkit.experiment.plan import examine_memory, examine_plan
     from nmtkit.experiment.presets import load_preset
     from nmtkit.experiment.schema import build_experiment
-    from nmtkit.experiment.size import examine_memory
     from nmtkit.text.raw import find_raw
     from nmtkit.text.settings import load_prep
 

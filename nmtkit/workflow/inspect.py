@@ -77,7 +77,7 @@ def examine(options: InspectOptions) -> Inspection:
     """
     import torch
 
-    from nmtkit.experiment.size import parameters_by_part, vocabulary_sizes
+    from nmtkit.experiment.plan import parameters_by_part, vocabulary_sizes
     from nmtkit.training.estimate import estimate
     from nmtkit.translation.loading import choose_device
 
@@ -104,7 +104,7 @@ def compare_flows(options: FlowOptions) -> dict[str, Flow]:
     from nmtkit.evaluation.gradients import gradient_flow
     from nmtkit.evaluation.saturation import saturation
     from nmtkit.experiment.model import load_model
-    from nmtkit.experiment.size import vocabulary_sizes
+    from nmtkit.experiment.plan import vocabulary_sizes
     from nmtkit.training import optimizers
     from nmtkit.translation.loading import choose_device
 

@@ -66,9 +66,9 @@ def trained_here() -> list[tuple[str, Any]]:
 
 def millions(name: str) -> float:
     """The number of parameters of a preset's model in millions, with the paper's vocabularies."""
+    from nmtkit.experiment.plan import parameters_by_part
     from nmtkit.experiment.presets import load_preset
     from nmtkit.experiment.schema import build_experiment
-    from nmtkit.experiment.size import parameters_by_part
 
     planned = build_experiment(load_preset(name), name)
     return parameters_by_part(planned, *planned.data.words)["total"] / 1e6

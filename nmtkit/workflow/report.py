@@ -109,8 +109,8 @@ def _history(folder: ModelFolder) -> "History":
     Raises UserError for any other folder.
     """
     from nmtkit.evaluation.report import History, read_metrics
+    from nmtkit.experiment.plan import parameters_by_part, vocabulary_sizes
     from nmtkit.experiment.schema import build_experiment
-    from nmtkit.experiment.size import parameters_by_part, vocabulary_sizes
 
     if folder.bundle.exists():
         members = [_history(ModelFolder(path)) for path in sorted(folder.members.iterdir())]

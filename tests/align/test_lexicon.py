@@ -3,13 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from nmtkit.align.lexicon import Lexicon, count_links, load_translations, write_lexicon
+from nmtkit.align.lexicon import Lexicon, load_translations, write_lexicon
 from nmtkit.errors import UserError
-
-
-def test_words_are_counted_once_for_each_link() -> None:
-    counts = count_links(["the", "house", "the"], ["la", "maison"], [(0, 0), (2, 0), (1, 1), (1, 0)])
-    assert counts == {("the", "la"): 2, ("house", "maison"): 1, ("house", "la"): 1}
 
 
 def test_probability_is_the_share_of_all_links_and_a_pair_must_exceed_the_threshold(tmp_path: Path) -> None:

@@ -93,9 +93,9 @@ def test_without_the_development_set_that_training_needs_the_status_is_1(nmtkit:
 
 
 def test_a_preset_that_does_not_fit_into_the_memory_is_a_failure(nmtkit: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nmtkit.experiment.size.free_memory", lambda device: 10**12)
+    monkeypatch.setattr("nmtkit.experiment.plan.free_memory", lambda device: 10**12)
     assert nmtkit("doctor", "-s", "en", "--model", "deep-att").status == 0
-    monkeypatch.setattr("nmtkit.experiment.size.free_memory", lambda device: 10**9)
+    monkeypatch.setattr("nmtkit.experiment.plan.free_memory", lambda device: 10**9)
     status, out, _ = nmtkit("doctor", "-s", "en", "--model", "deep-att")
     assert status == 1
     assert "deep-att needs " in out

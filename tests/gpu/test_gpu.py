@@ -199,8 +199,9 @@ def test_every_way_of_searching_finds_what_it_finds_on_the_cpu(preset: str) -> N
     found = [
         dict(
             translate_each(
-                telling_model(preset).to(device), given, config, device=device, n_best=3, attention=True, forced=forced,
-                seed=None, others=(), targets=Targets(Shortlists(6, [[8], [9], [10], [], [11]])),
+                telling_model(preset).to(device).for_search("float32"), given, config, device=device, n_best=3,
+                attention=True, forced=forced, seed=None, others=(),
+                targets=Targets(Shortlists(6, [[8], [9], [10], [], [11]])),
             )
         )
         for device in (GPU, CPU)

@@ -97,7 +97,7 @@ def test_unsupported_tensors_use_plain_operations_silently(device: str, caplog: 
 
 @every
 def test_each_kernel_can_be_switched_off_alone(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    other = "best" if name != "best" else "scores"
+    other = "log_softmax" if name != "log_softmax" else "scores"
     monkeypatch.setenv("NMTKIT_KERNELS", f" {name},")
     assert not is_used(name)
     assert is_used(other)
@@ -119,7 +119,7 @@ def test_all_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("value", "complaint"),
     [
-        ("best,tile", "NMTKIT_KERNELS=best,tile: no kernel is called tile; did you mean tiles?"),
+        ("scores,tile", "NMTKIT_KERNELS=scores,tile: no kernel is called tile; did you mean tiles?"),
         ("of", "NMTKIT_KERNELS=of: no kernel is called of; did you mean off?"),
         ("xyzzy", f"NMTKIT_KERNELS=xyzzy: no kernel is called xyzzy; off, or some of {', '.join(KERNELS)}"),
     ],
@@ -127,13 +127,13 @@ def test_all_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_unknown_kernel_name_is_refused(value: str, complaint: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NMTKIT_KERNELS", value)
     with pytest.raises(UserError) as error:
-        kernel("best", PLAIN["best"], torch.empty(1))
+        kernel("scores", PLAIN["scores"], torch.empty(1))
     assert str(error.value) == complaint
 
 
 def test_without_compiled_kernels_plain_functions_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(library, "compiled", lambda: False)
-    assert not is_used("best")
+    assert not is_used("scores")
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from nmtkit.kernels import door, library, search
 from nmtkit.kernels.door import kernel
 from nmtkit.kernels.search import GROUP
 from nmtkit.ops import attention, bfloat16, int8
-from nmtkit.ops.best import best
+from nmtkit.ops.best import Logits, best, best_values
 from nmtkit.ops.matrix import product
 from tests.laws import drawn, gradients, leaves
 
@@ -102,7 +102,7 @@ def test_the_best_words_before_their_softmax_are_those_after_it(
     logits = (10 * drawn(50, columns)).to(dtype)
     logits[:, :first] += 3  # these do not count, but they have a part in the softmax
     found, places = search.best_log_softmax(logits, k, first)
-    expected, expected_places = search.best(search.log_softmax(logits), k, first)
+    expected, expected_places = best_values(search.log_softmax(logits), k, first)
     torch.testing.assert_close(found, expected, rtol=1e-6, atol=5e-6)
     assert torch.equal(logits.gather(1, places), logits.gather(1, expected_places))
     if dtype == torch.bfloat16:  # where many are equal
@@ -130,8 +130,8 @@ def test_weighted_values_are_the_product_of_weights_and_values(depth: int, dtype
 
 @needs_kernels
 def test_search_uses_the_kernel_for_the_best_words(both: Callable[..., tuple[Tensor, Tensor]]) -> None:
-    values = drawn(50, 40 * GROUP)
-    assert torch.equal(*both(lambda: best(values, 5)[1]))
+    logits = Logits(drawn(50, 40 * GROUP))
+    assert torch.equal(*both(lambda: best(logits, 5)[1]))
 
 
 @needs_kernels
@@ -240,7 +240,7 @@ def test_either_compiler_makes_kernels_for_both_kinds_of_processors(compiler: st
     compiled = ctypes.CDLL(str(tmp_path / "kernels.so"))
     assert compiled.nmtkit_version() == library.VERSION
     for kind in library.KINDS.values():
-        for name in ("best", "pairs_multiply", "lstm_back"):
+        for name in ("scores", "pairs_multiply", "lstm_back"):
             assert hasattr(compiled, f"nmtkit_{name}_{kind}")
 
 

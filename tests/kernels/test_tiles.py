@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from nmtkit.kernels import library, tiles
-from nmtkit.ops import matrix
+from nmtkit.ops.loop import Shared
 from tests.laws import drawn, one_at_a_time
 
 pytestmark = [
@@ -95,11 +95,11 @@ def test_products_of_onednn_before_and_after_are_right() -> None:
 
 @pytest.mark.parametrize("depth", [31, 33, 48])
 def test_other_depths_use_onednn(depth: int) -> None:
-    weight = torch.ones(depth, 64, dtype=torch.bfloat16)
-    assert not tiles.fits(weight)
-    assert matrix.repeated(weight) is weight
+    shared = Shared(torch.ones(depth, 64, dtype=torch.bfloat16))
+    assert not tiles.fits(shared.value)
+    assert shared.matrix() is shared.value
 
 
 def test_float32_stays_float32() -> None:
-    weight = torch.ones(64, 64)
-    assert matrix.repeated(weight) is weight
+    shared = Shared(torch.ones(64, 64))
+    assert shared.matrix() is shared.value

@@ -1,4 +1,5 @@
 import logging
+import re
 
 import pytest
 
@@ -26,6 +27,16 @@ def test_work_without_a_known_end_is_announced(caplog: pytest.LogCaptureFixture)
     with progress("thinking"):
         pass
     assert caplog.messages == ["thinking"]
+
+
+def test_work_without_a_known_end_has_a_speed_and_no_time_left(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(logging.INFO, "nmtkit")
+    monkeypatch.setattr(module, "SECONDS_BETWEEN_LINES", -1.0)
+    with progress("reading") as advance:
+        advance(5000)
+    assert re.fullmatch(r"reading: 5,000 lines, [\d,]+ lines/s", caplog.messages[1])
 
 
 def test_on_a_terminal_there_is_a_bar(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

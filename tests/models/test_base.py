@@ -1,10 +1,9 @@
-"""Shared by all models: rows of memory, groups of parameters, counting."""
+"""Shared by all models: groups of parameters, counting."""
 
-import pytest
 import torch
 from torch import nn
 
-from nmtkit.models.base import count_parameters, groups, rows_of
+from nmtkit.models.base import count_parameters, groups
 
 
 class Part(nn.Module):
@@ -45,12 +44,6 @@ def test_a_part_of_a_word_is_no_name() -> None:
 
 def test_other_may_be_given_by_name() -> None:
     assert names("other") == names()
-
-
-@pytest.mark.parametrize("beams", [1, 3])
-def test_the_hypotheses_of_a_sentence_are_adjacent_rows(beams: int) -> None:
-    memory = torch.tensor([[1.0], [2.0]])
-    assert rows_of(memory, 2 * beams).flatten().tolist() == [1.0] * beams + [2.0] * beams
 
 
 def test_every_number_of_every_parameter_counts() -> None:

@@ -110,7 +110,7 @@ def test_no_weight_is_multiplied_in_float32(preset: str, precision: Products) ->
 @torch.inference_mode()
 def test_a_shortlist_has_the_precision_too(preset: str, precision: Products) -> None:
     model, words = toy_model(preset), torch.tensor([0, 1, 2, 3, 6, 9])
-    near, exact = (first_step(scorer.over(words))[0] for scorer in (model.for_search(precision), model))
+    near, exact = (first_step(model.for_search(each).over(words))[0] for each in (precision, "float32"))
     assert near.shape == exact.shape == (2 * len(LENGTHS), len(words))
     assert not torch.equal(near, exact)
     assert (near.exp() - exact.exp()).abs().max() < 0.1

@@ -5,12 +5,12 @@ import torch
 from torch import Tensor
 
 from nmtkit.ops.bfloat16 import LaidOut, Low, pack
-from nmtkit.ops.blocks import LARGEST, SIZES, by_blocks
+from nmtkit.ops.blocks import MOST_ROWS, SIZES, by_blocks
 from nmtkit.ops.matrix import product
 from tests.laws import factors
 
 
-@pytest.mark.parametrize("sizes", [(1, 1, 1), (3, 5, 4), (7, 65, 33), (LARGEST + 3, 100, 257)])
+@pytest.mark.parametrize("sizes", [(1, 1, 1), (3, 5, 4), (7, 65, 33), (MOST_ROWS + 3, 100, 257)])
 def test_a_product_is_that_of_the_rounded_factors_rounded(sizes: tuple[int, int, int]) -> None:
     x, weight = factors(*sizes)
     exact = (x.bfloat16().double() @ weight.bfloat16().double()).float()
@@ -22,7 +22,7 @@ def test_a_product_is_that_of_the_rounded_factors_rounded(sizes: tuple[int, int,
 
 
 def test_results_stay_in_bfloat16_if_requested() -> None:
-    x, weight = factors(LARGEST + 3, 100, 257)
+    x, weight = factors(MOST_ROWS + 3, 100, 257)
     for matrix in (pack(weight, None), Low(weight.t().bfloat16(), None)):
         found = product(x, matrix._replace(results=torch.bfloat16))
         assert found.dtype == torch.bfloat16
@@ -31,7 +31,7 @@ def test_results_stay_in_bfloat16_if_requested() -> None:
 
 
 def test_a_row_does_not_depend_on_the_others() -> None:
-    x, weight = factors(2 * LARGEST + 33, 100, 257)
+    x, weight = factors(2 * MOST_ROWS + 33, 100, 257)
     matrix = pack(weight, None)
     together = product(x, matrix)
     for row, found in zip(x, together, strict=True):
@@ -53,7 +53,7 @@ def test_a_processor_with_bfloat16_has_its_own_layout() -> None:
     assert isinstance(pack(torch.ones(2, 2), None), LaidOut if supported else Low)
 
 
-@pytest.mark.parametrize("rows", [0, 1, 8, 9, LARGEST, LARGEST + 1, 3 * LARGEST + 100])
+@pytest.mark.parametrize("rows", [0, 1, 8, 9, MOST_ROWS, MOST_ROWS + 1, 3 * MOST_ROWS + 100])
 def test_blocks_have_few_sizes_and_give_what_the_rows_give(rows: int) -> None:
     x, sizes = torch.randn(rows, 6), list[int]()
 

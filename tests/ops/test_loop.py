@@ -1,9 +1,9 @@
 """A loop with shared tensors has the results and gradients of the plain loop."""
 
+import inspect
 import itertools
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import pytest
 import torch
@@ -31,23 +31,24 @@ def inputs(sentences: int = SENTENCES) -> tuple[list[Tensor], Tensor]:
     return [x.requires_grad_() for x in tensors], torch.arange(LENGTH) < lengths.unsqueeze(1)
 
 
-def states(additive: Callable[..., Any], mask: Tensor, steps: int, state: Tensor, shared: Sequence[Any]) -> Tensor:
+def states(steps: int, state: Tensor, attend: Callable[[Tensor], Tensor], weights: Sequence[Matrix]) -> Tensor:
     """A small recurrent network with attention: (T, B, D)."""
-    query, update, keys, values, v = shared
+    query, update = weights
     found = []
     for _ in range(steps):
-        context, _ = additive(product(state, query), keys, values, v, mask)
-        state = (context + product(state, update)).tanh()
+        state = (attend(product(state, query)) + product(state, update)).tanh()
         found.append(state)
     return torch.stack(found)
 
 
 def shared_states(steps: int, tensors: list[Tensor], mask: Tensor) -> Tensor:
-    return states(attention.additive_in_loop, mask, steps, *share(*tensors))
+    state, query, update, *source = tensors
+    return states(steps, *attention.attention_loop(state, *source, mask, query, update))
 
 
 def plain_states(steps: int, tensors: list[Tensor], mask: Tensor) -> Tensor:
-    return states(attention.additive, mask, steps, tensors[0], tensors[1:])
+    state, query, update, *source = tensors
+    return states(steps, state, lambda rows: attention.additive(rows, *source, mask)[0], [query, update])
 
 
 @pytest.mark.parametrize(
@@ -69,8 +70,8 @@ def test_a_query_may_have_more_precision_than_the_keys() -> None:
     (query, _, _, *shared), mask = inputs()
     expected, _ = attention.additive(query, *shared, mask)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        first, in_loop = share(query, *shared)
-        found, _ = attention.additive_in_loop(first, *in_loop, mask)
+        first, attend, _ = attention.attention_loop(query, *shared, mask)
+        found = attend(first)
     assert_near(found, expected, TOLERANCE[torch.bfloat16])
     for ours, theirs in zip(gradients(found, [query, *shared]), gradients(expected, [query, *shared]), strict=True):
         assert_near(ours, theirs, TOLERANCE[torch.bfloat16])
@@ -113,12 +114,15 @@ def test_a_second_backward_fails_instead_of_counting_twice() -> None:
 
 def test_a_loop_is_freed_with_its_graph() -> None:
     tensors, mask = inputs()
-    state, shared = share(*tensors)
-    found = states(attention.additive_in_loop, mask, STEPS, state, shared)
+    first, query, update, *source = tensors
+    state, attend, weights = attention.attention_loop(first, *source, mask, query, update)
+    found = states(STEPS, state, attend, weights)
     gradients(found, tensors)
-    watched = [weakref.ref(tensor) for tensor in shared]
-    del state, shared, found
-    assert [tensor() for tensor in watched] == [None] * (len(NAMES) - 1)
+    inside = inspect.getclosurevars(attend).nonlocals.values()  # keys, values and v
+    watched = [weakref.ref(each) for each in (*weights, *inside) if isinstance(each, Shared)]
+    assert len(watched) == len(NAMES) - 1
+    del state, attend, weights, inside, found
+    assert [shared() for shared in watched] == [None] * len(watched)
 
 
 def test_an_unused_shared_tensor_has_no_gradient() -> None:

@@ -13,7 +13,6 @@ from torch import Tensor
 
 from nmtkit.errors import UserError
 from nmtkit.ops.tree import Tree
-from nmtkit.search import beam
 from nmtkit.search.beam import Hypothesis, Search, beam_search
 from nmtkit.symbols import BOS, EOS, PAD, UNK
 
@@ -410,15 +409,6 @@ def test_a_model_without_any_continuation_is_an_error() -> None:
 def test_impossible_settings_are_refused(name: str, value: Any) -> None:
     with pytest.raises(ValueError, match=f"{name}: {value} is not between"):
         dataclasses.replace(CONFIG, **{name: value})
-
-
-def test_results_are_copied_from_a_gpu_unchanged() -> None:
-    log_probs = torch.tensor([[0.0, -0.0, -1.5e-45], [-torch.inf, torch.nan, -12345.678]])
-    words = torch.tensor([[3, 2**31 - 1, 4], [0, 80_000, 2]])
-    arrived, arrived_words = beam._unpacked(beam._packed(log_probs, words))
-    assert torch.equal(arrived.view(torch.int32), log_probs.view(torch.int32))
-    assert torch.equal(arrived_words, words)
-    assert (arrived.dtype, arrived_words.dtype) == (log_probs.dtype, words.dtype)
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -35,7 +35,7 @@ def steps(scorer: Narrowing, words: list[int] | None) -> Iterator[Tensor]:
 @pytest.mark.parametrize("preset", one_of_each_architecture())
 @torch.inference_mode()
 def test_over_all_words_nothing_changes(preset: str) -> None:
-    model = toy_model(preset)
+    model = toy_model(preset).for_search("float32")
     for whole, narrow in zip(steps(model, None), steps(model, list(range(TGT_WORDS))), strict=True):
         assert_same(narrow, whole)
 
@@ -43,14 +43,14 @@ def test_over_all_words_nothing_changes(preset: str) -> None:
 @pytest.mark.parametrize("preset", one_of_each_architecture())
 @torch.inference_mode()
 def test_over_a_shortlist_probabilities_are_renormalised(preset: str) -> None:
-    model = toy_model(preset)
+    model = toy_model(preset).for_search("float32")
     for whole, narrow in zip(steps(model, None), steps(model, SOME), strict=True):
         assert_same(narrow, whole[:, SOME].log_softmax(dim=-1))
 
 
 @torch.inference_mode()
 def test_an_ensemble_is_narrowed_by_its_members() -> None:
-    members = [toy_model("rnnsearch"), toy_model("deep-att-1x1")]
+    members = [toy_model(preset).for_search("float32") for preset in ("rnnsearch", "deep-att-1x1")]
     ensemble = Ensemble(members, [0, 0], [1.0, 3.0], "prob")
     for mean, one, other in zip(steps(ensemble, SOME), *(steps(member, SOME) for member in members), strict=True):
         assert_same(mean, (0.25 * one.exp() + 0.75 * other.exp()).log())
@@ -60,7 +60,7 @@ def translate(
     shortlists: Shortlists | None, forced: list[list[int]] | None = None, seed: int | None = None
 ) -> list[list[Hypothesis]]:
     return translate_ids(
-        toy_model("rnnsearch"), SENTENCES, CONFIG,
+        toy_model("rnnsearch").for_search("float32"), SENTENCES, CONFIG,
         device=torch.device("cpu"), n_best=3, forced=forced, seed=seed, targets=Targets(shortlists),
     )  # fmt: skip
 

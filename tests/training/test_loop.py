@@ -225,11 +225,11 @@ def test_dropout_may_change_and_the_order_of_the_data_may_not(data: Path, tmp_pa
     assert run_experiment(wilder, data, tmp_path, CPU).update == 3
     fixed = {"seed": 2, "order_seed": 3, "max_length": 7, "batch_sentences": 9, "stop_metric": "cross_entropy"}
     for name, value in fixed.items():
-        with pytest.raises(UserError, match=rf"differs, see above: training\.{name}; restore them"):
+        with pytest.raises(UserError, match=rf"differs, see above: training\.{name}; restore these"):
             run_experiment(
                 replace(wilder, training=replace(wilder.training, **{name: value})), data, tmp_path, CPU
             )  # fmt: skip
-    with pytest.raises(UserError, match=r"see above: training\.optimizer\.name; restore them"):
+    with pytest.raises(UserError, match=r"see above: training\.optimizer\.name; restore these"):
         trained(tmp_path, data, optimizer={"name": "sgd"})
 
 
