@@ -75,7 +75,7 @@ def test_huge_pages_are_asked_for_large_tensors() -> None:
 
 LIKE_WINDOWS = """
 import os, select, shutil, signal, sys
-import sacrebleu, torch  # what they need on Linux is theirs
+import sacrebleu, sacremoses, torch  # what they need on Linux is theirs
 sys.modules["fcntl"] = None
 del os.sysconf, os.sched_getaffinity, signal.SIGHUP
 opened = os.open

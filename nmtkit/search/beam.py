@@ -114,12 +114,7 @@ def beam_search(
 
         only = [_only(prefixes[sentence], step, longest[sentence]) for sentence in searched]
         slots = [config.beam_size - len(endings[sentence]) for sentence in searched]
-        k = config.beam_size * (2 - narrowing)
-        total, choices = _candidates(log_probs, alive, only, k, config.unk, terms)
-        if terms is None:
-            found = _best_of_sentences(total, choices, len(only), k)
-        else:
-            found = _allocated(total, choices, terms, only, slots, k)
+        found = _continue(log_probs, alive, only, config.beam_size * (2 - narrowing), config.unk, slots, terms)
         living, ending_places = _divided(found, slots, config.beam_size, narrowing)
         for i, column in ending_places:
             ending = float(found.log_probs[i, column]), int(found.rows[i, column])
@@ -191,6 +186,25 @@ def _only(prefix: Sequence[int], step: int, longest: int) -> int | None:
 def sent(numbers: npt.NDArray[Any], device: torch.device) -> Tensor:
     """These numbers (of any shape) copied to the device asynchronously."""
     return torch.from_numpy(numbers).to(device, non_blocking=True)
+
+
+def _continue(
+    log_probs: LogProbs,
+    alive: Floats,
+    only: list[int | None],
+    k: int,
+    unk: bool,
+    slots: list[int],
+    terms: Tracked | None,
+) -> _Candidates:
+    """The k best continuations of every sentence, or those to which its banks give its slots (B,).
+
+    See ``_candidates``.
+    """
+    total, words = _candidates(log_probs, alive, only, k, unk, terms)
+    if terms is None:
+        return _best_of_sentences(total, words, len(only), k)
+    return _allocated(total, words, terms, only, slots, k)
 
 
 def _candidates(

@@ -86,7 +86,7 @@ def read_held_out(data: Path, split: Split) -> HeldOut:
     """
     source, first, *others = data / f"{split}.raw.src", *reference_files(data, split)
     if not first.exists():
-        dev = ", score the dev set (`split`)" if split == "test" else ""
+        dev = ", score the dev set: nmtkit score --split dev" if split == "test" else ""
         raise UserError(f"{first}: not there; prepare a {split} set{dev}, or give files: nmtkit score HYP... REF")
     # References first, so that the message names the source if its length differs.
     *refs, sources = read_set([first, *others, source])

@@ -209,8 +209,8 @@ def test_blank_lines_count_as_wrong(nmtkit: Run) -> None:
         ),
         (
             [],
-            "data/test.raw.tgt: not there; prepare a test set, score the dev set (--split), or give files: "
-            "nmtkit score HYP... REF",
+            "data/test.raw.tgt: not there; prepare a test set, score the dev set: nmtkit score --split dev, or give "
+            "files: nmtkit score HYP... REF",
         ),
     ],
 )

@@ -278,7 +278,8 @@ def test_without_a_model_the_default_is_trained_and_named(prepared: Path, nmtkit
     plain, small = (load_yaml(prepared / name / "config.yaml") for name in ("plain", "small"))
     assert plain == small
     assert plain["training"]["word_dropout"] == 0.2
-    assert f"{DEFAULT}: model.hiden: unknown key" in nmtkit("train", "--output", "new", "--set", "model.hiden=8").err
+    mistaken = nmtkit("train", "--output", "new", "--set", "model.hiden=8").err
+    assert f"{DEFAULT} + --set: model.hiden: unknown key" in mistaken
     assert DEFAULT in nmtkit("train", "--help").out
     assert nmtkit("train", "--output", "plain", "--max-updates", 2).status == 0  # continues its own run
     assert load_yaml(prepared / "plain" / "config.yaml")["model"]["hidden"] == 8
@@ -317,7 +318,7 @@ def test_a_dry_run_uses_the_vocabulary_sizes_of_the_data_or_of_the_paper(prepare
         ([*TRAIN, "--max-tokens", "null"], "--max-tokens 'null': neither a number of tokens nor auto"),
         ([*TRAIN, "--max-tokens", "0"], "training.batch_tokens: 0 is not at least 1"),
         ([*TRAIN, "--config", "none.yaml"], "none.yaml: cannot be read"),
-        ([*TRAIN, "--device", "tpu9"], "--device tpu9: cannot be used here"),
+        ([*TRAIN, "--device", "tpu9"], "--device tpu9: not a device; use auto, cpu, cuda or cuda:1"),
         ([*TRAIN, "--data", "nowhere"], "nowhere: no such folder; make it with nmtkit prep"),
         ([*TRAIN, "--set", "training.groups.recurent.lr=1"], "training.groups.recurent: this model has no parameter"),
         (["average", "-m", "nowhere"], "nowhere: not a model folder"),

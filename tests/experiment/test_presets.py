@@ -248,9 +248,11 @@ def mistake(name: str = "deep-att", **changes: Any) -> str:
 def test_an_unknown_preset_is_an_error_with_similar_names() -> None:
     with pytest.raises(UserError) as error:
         load_preset("rnnsaerch")
-    near = "rnnsearch, rnnsearch-30, rnnsearch-50-star"
+    near = "rnnsearch, rnnsearch-30, rnnsearch-small"
     expected = f"`model` rnnsaerch: no such preset; did you mean {near}? `nmtkit models` lists them"
     assert str(error.value) == expected
+    with pytest.raises(UserError, match="did you mean dtmt2-small, "):
+        load_preset("dtmt2-smal")
 
 
 @pytest.mark.parametrize(("name", "near"), [("rnn", "rnnsearch"), ("ende", "deep-att-ende")])
