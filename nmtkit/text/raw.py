@@ -118,8 +118,6 @@ def find_raw(
         elif match := _RAW_TSV.fullmatch(path.name) or _RAW_TSV_REGION.fullmatch(path.name):
             sides = [(match[column + 1], path.with_name(f"{path.name}:{column}")) for column in (1, 2)]
             named = (match[2], match[3]) if match[1] == "train" else named
-        elif re.fullmatch(r"(train|dev|test)\..*\.csv", path.name):
-            raise UserError(f"{path}: must be separated by tabs; save it as {path.stem}.tsv")
         else:
             continue
         split = match[1]
@@ -128,6 +126,8 @@ def find_raw(
                 raise UserError(f"{path}: {sets[split][language].name} is there too; keep one of them")
             sets[split][language] = side
     languages = sorted(sets["train"])
+    if not languages and (tables := sorted(folder.glob("train.*.csv"))):
+        raise UserError(f"{tables[0]}: must be separated by tabs; save it as {tables[0].stem}.tsv")
     if src is None and tgt is None and languages == sorted(filter(None, named)):
         src, tgt = named
     src, tgt = _direction(folder, languages, src, tgt)
