@@ -168,12 +168,7 @@ def check_unchanged(folder: ModelFolder, experiment: Experiment, data: Path) -> 
     began = load_experiment(folder)
     old, new = configs.flatten(configs.to_dict(began)), configs.flatten(configs.to_dict(experiment))
     changed = [(key, str(old.get(key)), str(new.get(key))) for key in {**old, **new} if old.get(key) != new.get(key)]
-    fixed = []  # reported together, as a table
-    for row in changed:
-        if _on_resume(row[0]) != "fixed":
-            log.info("changed since the last start: %s %s -> %s", *row)
-        else:
-            fixed.append(row)
+    fixed = [row for row in changed if _on_resume(row[0]) == "fixed"]  # reported together, as a table
     remedy = "restore it from a backup, or train again"
     old_texts = {name: str(text) for name, text in read_json(folder.corpus, remedy).items()}
     new_texts = _texts(data)
@@ -186,6 +181,8 @@ def check_unchanged(folder: ModelFolder, experiment: Experiment, data: Path) -> 
             before, after = (f"{len(each):,} words, {each.fingerprint[:12]}" for each in (then, now))
             fixed.append((path.name, before, after))
     if not fixed:
+        for row in changed:
+            log.info("changed since the last start: %s %s -> %s", *row)
         if any(_on_resume(key) == "hyperparameter" for key, _, _ in changed):
             log.info("the new settings apply from update %d on; a run that had them from the start would differ",
                      folder.updates()[-1])  # fmt: skip
