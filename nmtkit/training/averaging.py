@@ -6,7 +6,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from nmtkit.errors import UserError
+from nmtkit.errors import UserError, counted
 from nmtkit.folders import ModelFolder
 from nmtkit.lines import real_path
 from nmtkit.training import checkpoint
@@ -59,7 +59,8 @@ def _kept(folder: ModelFolder, best: int | None, last: int | None) -> list[Path]
     wanted = last or best or len(updates)
     if wanted > len(updates):
         keeps = "a run keeps training.keep_best and training.keep_last of them"
-        raise UserError(f"{folder}: has {len(updates)} such checkpoints, not {wanted}; {keeps}")
+        had = counted(len(updates), "best checkpoint" if last is None else "checkpoint")
+        raise UserError(f"{folder}: has {had}, not {wanted}; {keeps}")
     return [folder.checkpoint(update) for update in updates[:wanted]]
 
 

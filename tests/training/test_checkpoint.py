@@ -137,8 +137,8 @@ def test_the_average_is_of_the_best_the_last_or_the_given_checkpoints(tmp_path: 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"best": 4}, "has 1 such checkpoints, not 4; a run keeps training.keep_best"),
-        ({"last": 4}, "has 1 such checkpoints, not 4"),
+        ({"best": 4}, "has 1 best checkpoint, not 4; a run keeps training.keep_best"),
+        ({"last": 4}, "has 1 checkpoint, not 4"),
         ({"best": 1, "last": 1}, "`checkpoints`, `best` and `last` exclude each other; give one"),
     ],
 )
