@@ -67,7 +67,8 @@ if [ ${#languages[@]} = 1 ]; then
 fi
 
 # 2b. Several languages: more text, so less dropout, larger batches, and a lower learning rate at the end. The model is
-#     also fine-tuned on each language, and both translate as an ensemble, with minimum Bayes risk decoding.
+#     also fine-tuned on each language, with more dropout, and both translate as an ensemble, with minimum Bayes risk
+#     decoding.
 all=$(tr ' ' - <<< "${languages[*]}")
 mkdir -p "$all"
 if [ ! -e "$all/dev.all" ]; then python3 "$recipe/together.py" "$all" "${JOINED:-0.4}" "${languages[@]}"; fi
@@ -86,7 +87,8 @@ for language in "${languages[@]}"; do
     fi
     if [ ! -e "$data/ids.json" ]; then nmtkit vocab --data "$data" --src-from data/vocab.src --tgt-from data/vocab.tgt; fi
     nmtkit train --from together --data "$data" --output "run-$language" --set training.optimizer.lr=5e-4 \
-        --set training.batch_sentences=32 --max-epochs 3 "${tiny_training[@]}"
+        --set training.batch_sentences=32 --set model.dropout=0.5 --set training.word_dropout=0.2 \
+        --set training.patience=5 --max-epochs 30 "${tiny_training[@]}"
     average "run-$language" "averaged-$language"
     sed "s/^/$language /" "../$language/test.es" |
         nmtkit translate --model together --model "averaged-$language" --beam-size 12 --mbr 12 > "test.hyp.$language"
