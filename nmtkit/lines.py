@@ -132,11 +132,11 @@ def parse_line(raw: bytes, path: Path | str, number: int) -> str:
         line = content.decode("utf-8")
     except UnicodeDecodeError as error:
         problem = f"byte 0x{content[error.start]:02X} is not UTF-8"
-        raise UserError(f"{place(path, number)}: {problem}; {conversion(content)}") from None
+        raise UserError(f"{at_line(path, number)}: {problem}; {conversion(content)}") from None
     return _without_mark(line, number)
 
 
-def place(path: Path | str, number: int) -> str:
+def at_line(path: Path | str, number: int) -> str:
     """Line ``number`` of ``path`` for messages: file.tsv:23, column 1."""
     match = _COLUMN.fullmatch(str(path))
     if match and match[2]:

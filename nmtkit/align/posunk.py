@@ -133,9 +133,10 @@ class Matcher:
         looks: attention weights (S + 1,) of unknown words by target position, that of EOS last. Other unknown words
         get their source positions from symbols of ``UNKPOS`` or from ``links``.
         """
-        # Runs for every line, so most words cost one set or dictionary lookup.
-        best, explained, known = self.lexicon.best, self._explained, self.known
         unknown = [t for t, word in enumerate(target) if word in UNKNOWN]
+        if not unknown:
+            return list(target), []
+        best, explained, known = self.lexicon.best, self._explained, self.known
         # Source words whose best translation is not in the vocabulary.
         free = [
             s for s, word in enumerate(read)

@@ -66,7 +66,7 @@ def flat(
                 values[part] = schemas[part][0](**named)
                 check(values[part])
             for name, (kind, about) in alone.items():
-                check_value(f"--{name}", kind, values[name], about)
+                check_value(f"--{name.replace('_', '-')}", kind, values[name], about)
             function(**values)
 
     vars(command)["__signature__"] = inspect.Signature(parameters)

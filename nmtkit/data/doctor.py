@@ -17,7 +17,7 @@ import numpy as np
 from nmtkit.data.corpus import Corpus
 from nmtkit.errors import UserError, counted
 from nmtkit.folders import SIDES, SPLITS
-from nmtkit.lines import conversion, file_of, parse_line, place, raw_lines
+from nmtkit.lines import at_line, conversion, file_of, parse_line, raw_lines
 from nmtkit.symbols import UNK
 from nmtkit.text.hashes import pair_hash, repeated
 from nmtkit.text.manifest import read_json
@@ -60,7 +60,7 @@ class Finding:
             return f"{self.path}: {self.what}"
         more = ", ..." if self.count > len(self.lines) else ""
         such = f" ({self.count:,} such lines: {', '.join(map(str, self.lines))}{more})" if self.count > 1 else ""
-        return f"{place(self.path, self.lines[0])}: {self.what}{such}"
+        return f"{at_line(self.path, self.lines[0])}: {self.what}{such}"
 
 
 class _Findings(dict[tuple[Path, str], Finding]):
@@ -76,7 +76,7 @@ def examine_text(raw: Mapping[str, Files], src: str, tgt: str) -> list[Finding]:
     raw: the files of train and, if given, dev and test. Raises UserError for files that cannot be read.
     """
     findings = _Findings()
-    raw = {split: files for split, files in raw.items() if _has_columns(files, src, tgt, findings)}
+    raw = {split: files for split, files in raw.items() if _examine_tables(files, src, tgt, findings)}
     if "train" not in raw:
         return list(findings.values())
     languages = _Languages(raw["train"], src, tgt)
@@ -107,8 +107,8 @@ def examine_text(raw: Mapping[str, Files], src: str, tgt: str) -> list[Finding]:
     return list(findings.values())
 
 
-def _has_columns(files: Files, src: str, tgt: str, findings: _Findings) -> bool:
-    """True if every line of a table has the columns of both sides; reports lines that have not, and odd ones."""
+def _examine_tables(files: Files, src: str, tgt: str, findings: _Findings) -> bool:
+    """Report odd lines of tables; True if every line has the columns of both sides."""
     sound, columns = True, dict[Path, int]()
     for file, column in map(file_of, files):
         if column:

@@ -17,13 +17,13 @@ log = logging.getLogger("nmtkit.progress")  # disable it to hide progress
 
 
 @contextmanager
-def progress(task: str, total: int | None = None, unit: str = "lines") -> Iterator[Callable[[int], None]]:
+def progress(task: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
     """Show the progress of ``task``; yields a function to call with the number of lines just finished."""
     console = Console(file=sys.stderr)  # looked up now, because stderr may be redirected
     if not shows_bar(console):
-        yield _logged_progress(task, total, unit)
+        yield _logged_progress(task, total)
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), _Rate(unit), TimeRemainingColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), _Rate(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as bar:
         key = bar.add_task(task, total=total)
         yield lambda lines: bar.advance(key, lines)
@@ -35,17 +35,13 @@ def shows_bar(console: Console) -> bool:
 
 
 class _Rate(ProgressColumn):
-    """The recent speed in ``unit`` per second."""
-
-    def __init__(self, unit: str) -> None:
-        super().__init__()
-        self._unit = unit
+    """The recent speed in lines per second."""
 
     def render(self, task: Task) -> Text:
-        return Text(f"{task.speed:,.0f} {self._unit}/s" if task.speed else "")
+        return Text(f"{task.speed:,.0f} lines/s" if task.speed else "")
 
 
-def _logged_progress(task: str, total: int | None, unit: str) -> Callable[[int], None]:
+def _logged_progress(task: str, total: int | None) -> Callable[[int], None]:
     """Log progress every half minute; a task without a total is also announced when it begins."""
     if total is None:
         log.info(task)
@@ -62,6 +58,6 @@ def _logged_progress(task: str, total: int | None, unit: str) -> Callable[[int],
             if total is not None and rate:
                 of_total = f" of {total:,}"
                 left = f", {datetime.timedelta(seconds=round((total - done) / rate))} left"
-            log.info(f"{task}: {done:,}{of_total} {unit}, {rate:,.0f} {unit}/s{left}")
+            log.info(f"{task}: {done:,}{of_total} lines, {rate:,.0f} lines/s{left}")
 
     return advance

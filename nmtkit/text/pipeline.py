@@ -165,6 +165,11 @@ def letters(token: str) -> str:
     return token.removesuffix("@@").removeprefix(MARK).strip(reversible.JOINER)
 
 
+def is_subword(token: str) -> bool:
+    """Whether a token has the mark of BPE or SentencePiece; a mark alone is no subword."""
+    return letters(token) not in (token.strip(reversible.JOINER), "")
+
+
 def copy_prep(source: Path, target: Path) -> None:
     """Copy prep.yaml and the learned models (BPE, SentencePiece, truecasing) of one folder to another."""
     for path in TextFiles(source).prepared():

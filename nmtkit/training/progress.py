@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from nmtkit.errors import counted
 from nmtkit.training.loss import Gradient
 from nmtkit.training.settings import METRICS, Training
-from nmtkit.training.validation import LEAST_BLEU, Validation
+from nmtkit.training.validation import Validation, rank
 
 EXPLOSION = 20.0  # times the mean norm of the gradients since the last validation
 
@@ -104,18 +104,15 @@ class Progress:
         ``best_metric`` ranks checkpoints, ``stop_metric`` defines improvement. The extra validation at the end of a run
         is not ``regular``: a longer run would not have it, so it affects neither learning rate nor patience.
         """
-        by_bleu = settings.ranked_by == "bleu"
-        entry = [self.update, validation.metric(settings.ranked_by), validation.cross_entropy]
-
-        def order(entry: list[float]) -> tuple[float, float]:  # as ``rank``; on a tie, the older checkpoint is better
-            return -max(entry[1], LEAST_BLEU) if by_bleu else entry[1], entry[2]
-
-        self.best = sorted([*self.best, entry], key=order)[: settings.keep_best]
+        entries = [*self.best, [self.update, validation.metric(settings.ranked_by), validation.cross_entropy]]
+        # A stable sort: on a tie, the older checkpoint is better.
+        entries.sort(key=lambda entry: rank(settings.ranked_by, *entry[1:]), reverse=True)
+        self.best = entries[: settings.keep_best]
         self.recent = [*self.recent, self.update][-settings.keep_last :]
-        rank = validation.rank(settings.stop_metric)
-        improved = not self.peak or rank > self.peak
+        ours = rank(settings.stop_metric, validation.metric(settings.stop_metric), validation.cross_entropy)
+        improved = not self.peak or ours > self.peak
         if regular:
-            self.peak = max(rank, self.peak)
+            self.peak = max(ours, self.peak)
             self.stalled = 0 if improved else self.stalled + 1
             self.decays += settings.schedule.reduces(self.stalled, self.decays)
         return improved

@@ -28,9 +28,10 @@ class Validation(NamedTuple):
         """The value of a metric."""
         return self.bleu if name == "bleu" else self.cross_entropy
 
-    def rank(self, name: Metric) -> list[float]:
-        """Larger for a better validation; equal BLEU, and BLEU up to ``LEAST_BLEU``, is ranked by cross-entropy."""
-        return [max(self.bleu, LEAST_BLEU) if name == "bleu" else -self.cross_entropy, -self.cross_entropy]
+
+def rank(name: Metric, value: float, cross_entropy: float) -> list[float]:
+    """Larger for a better value of a metric; equal BLEU, and BLEU up to ``LEAST_BLEU``, is ranked by cross-entropy."""
+    return [max(value, LEAST_BLEU) if name == "bleu" else -value, -cross_entropy]
 
 
 @torch.no_grad()

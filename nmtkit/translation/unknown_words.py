@@ -11,8 +11,7 @@ from nmtkit.align.posunk import UNKNOWN, Matcher, Replacement, most_looked_at, r
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.search.beam import Floats
 from nmtkit.symbols import SPELLINGS, UNK, UNKPOS
-from nmtkit.text.pipeline import TextPipeline, letters
-from nmtkit.text.reversible import JOINER
+from nmtkit.text.pipeline import TextPipeline, is_subword
 from nmtkit.text.sentencepieces import MARK
 from nmtkit.translation.request import UnkOrigin
 
@@ -103,9 +102,7 @@ class UnknownWords:
     @cached_property
     def lexicon_has_pieces(self) -> bool:
         """True if some words of the lexicon are subwords of BPE or SentencePiece."""
-        return self.lexicon is not None and any(
-            letters(word) not in (word.strip(JOINER), "") for word in self.lexicon.translations
-        )
+        return self.lexicon is not None and any(map(is_subword, self.lexicon.translations))
 
     @cached_property
     def _marks(self) -> tuple[str, str]:

@@ -141,8 +141,7 @@ def _read_files(paths: Sequence[Text], ref_paths: Sequence[Text], options: Score
     from nmtkit.evaluation.names import UnknownCounts, count_symbols
     from nmtkit.evaluation.subsets import unknown_free
     from nmtkit.text.moses import has_moses_rules
-    from nmtkit.text.pipeline import TextPipeline
-    from nmtkit.text.sentencepieces import MARK
+    from nmtkit.text.pipeline import TextPipeline, is_subword
     from nmtkit.translation.testset import describe, read_set, text_name
 
     language, tokenized, source = options.language, options.tokenized, options.source
@@ -183,7 +182,7 @@ def _read_files(paths: Sequence[Text], ref_paths: Sequence[Text], options: Score
     ]  # fmt: skip
     sources = [reader.tokenize(line) for line in next(every, [])]
     known = None if options.vocab is None else Vocabulary.load(Path(options.vocab)).known
-    if known and any(word.endswith("@@") or word.startswith(MARK) for word in known):
+    if known and any(map(is_subword, known)):
         raise UserError(f"{options.vocab}: a vocabulary of subwords; `vocab` needs one of words")
     return Compared(systems, sources, unknown_free(ref_words, known) if known is not None else None, known)
 

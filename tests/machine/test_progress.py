@@ -64,9 +64,11 @@ def test_with_its_logger_disabled_progress_is_silent(
     assert caplog.text == ""
 
 
-def test_a_progress_line_counts_in_its_unit(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_progress_line_has_the_lines_so_far_and_the_total(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     caplog.set_level(logging.INFO, "nmtkit")
     monkeypatch.setattr(module, "SECONDS_BETWEEN_LINES", -1.0)
-    with progress("learning BPE", 300, "merges") as advance:
+    with progress("encoding", 300) as advance:
         advance(100)
-    assert caplog.messages[0].startswith("learning BPE: 100 of 300 merges, ")
+    assert caplog.messages[0].startswith("encoding: 100 of 300 lines, ")
