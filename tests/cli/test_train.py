@@ -261,6 +261,7 @@ def test_the_command_line_overrides_the_file_and_the_file_the_preset(folder: Pat
     assert "words                         30,000 source, 30,000 target; the preset's are 30,000 and 30,000" in counts
     assert re.search(r"total +0.7\d M", counts)
     assert "the paper says                nothing" in counts
+    assert nmtkit("train", "--config", "shown.yaml", "--dry-run").out == shown.out  # train reads what it printed
     assert not (folder / "run").exists()
 
 
