@@ -38,6 +38,16 @@ class Volume:
 class Command(TyperCommand):
     """A command whose help lists its options in groups."""
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the command line. Raises a usage error if an option is where the second of two files should be."""
+        options = {name: parameter for parameter in self.params for name in parameter.opts if name.startswith("-")}
+        for place, name in enumerate(args):
+            if name in options and options[name].nargs > 1:
+                values = args[place + 1 : place + 1 + options[name].nargs]
+                if options.keys() & set(values):
+                    ctx.fail(f"Option {name!r} requires {options[name].nargs} arguments: {options[name].metavar}")
+        return super().parse_args(ctx, args)
+
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write arguments, then options without a group, then each group, then the options of every command."""
         sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}

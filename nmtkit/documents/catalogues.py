@@ -22,6 +22,7 @@ from nmtkit.documents.places import Places
 from nmtkit.documents.segment import Segment
 from nmtkit.documents.text import decoded, encoded, guessed
 from nmtkit.errors import UserError
+from nmtkit.text.scripts import base_language
 
 Element: TypeAlias = etree._Element
 
@@ -222,7 +223,7 @@ def read_tmx(data: bytes, language: str) -> Places:
     for unit, of in units:
         texts = {_language(text): text for text in unit.findall("tuv")}
         source = texts.get(of) if of != "*all*" else next(iter(texts.values()), None)
-        there = next((texts[name] for name in texts if name.split("-")[0] == language.split("-")[0]), None)
+        there = next((texts[name] for name in texts if base_language(name) == base_language(language)), None)
         if source is not None and source.find("seg") is not None and not _has_text(there):
             _add_tmx(places, source, there, language)
     return places

@@ -187,6 +187,8 @@ def check_unchanged(folder: ModelFolder, experiment: Experiment, data: Path) -> 
             log.info("the new settings apply from update %d on; a run that had them from the start would differ",
                      folder.updates()[-1])  # fmt: skip
         return
+    if began.architecture != experiment.architecture:  # its other settings say nothing
+        fixed = [row for row in fixed if row[0] == "architecture"]
     widths = [max(map(len, column)) for column in zip(*fixed, ("", "in the run", ""), strict=True)]
     for key, before, after in [("", "in the run", "now"), *fixed]:
         log.error("%s  %s  %s", key.ljust(widths[0]), before.ljust(widths[1]), after)

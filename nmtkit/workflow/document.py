@@ -33,6 +33,9 @@ def write_document(input: Path | str, output: Path | str, request: Request, opti
     for name in ("n_best", "prefixes", "references", "alignment", "attention", "tokenized"):
         if getattr(request, name):
             raise UserError(f"`{name}`: is for lines of text, and {input} is a document; leave it out")
+    if not same_format(str(input), str(output)):
+        suffix = Path(input).suffix.lower()
+        raise UserError(f"`output` {output}: would be a {suffix} file, as {input} is; end its name in {suffix}")
     try:
         data = Path(input).read_bytes()
     except OSError as error:
@@ -47,9 +50,6 @@ def write_document(input: Path | str, output: Path | str, request: Request, opti
         translator = translator_of(models_of(options, models_at(options.model, options.checkpoint)))
     src, tgt = translator.sources[0].pipeline.side.language, translator.tgt_pipeline.side.language
     document = read_document(str(input), data, options.columns, tgt)
-    if not same_format(str(input), str(output)):
-        suffix = Path(input).suffix.lower()
-        raise UserError(f"`output` {output}: would be a {suffix} file, as {input} is; end its name in {suffix}")
     planned = plan(document.segments, src, tgt, stand_ins(translator), keep)
     request = replace(request, attention=planned.aligned, quality=True)
     windows = translate_windows(planned.sentences, request, options)

@@ -73,6 +73,11 @@ def test_a_mistyped_option_is_corrected(nmtkit: Run) -> None:
     assert "--language" in outcome.err
 
 
+def test_an_option_is_not_the_second_of_two_files(nmtkit: Run) -> None:
+    result = nmtkit("prep", "--train", "one.tsv", "-s", "en", "-t", "fr")
+    assert result.err == "nmtkit: error: Option '--train' requires 2 arguments: SRC TGT; see nmtkit prep --help\n"
+
+
 def test_a_users_mistake_is_one_line_and_status_1(nmtkit: Run, fail_with: Run) -> None:
     fail_with(UserError("a.txt:3: two\nlines"))
     assert nmtkit("translate") == (1, "", "nmtkit: error: a.txt:3: two lines\n")

@@ -107,6 +107,9 @@ def test_a_run_cannot_be_resumed_as_another_model(prepared: Path, nmtkit: Nmtkit
     vocabulary = nmtkit(*TRAIN)
     assert vocabulary.status == 1
     assert re.search(r"\nvocab.tgt +15 words, [0-9a-f]{12} +8 words, [0-9a-f]{12}\n", vocabulary.err)
+    other = nmtkit("train", "--model", "dtmt1-small")
+    assert "\narchitecture  rnnsearch   dtmt\n" in other.err, "and none of its other settings"
+    assert "the run there differs, see above: architecture; restore" in other.err
     assert (prepared / "run" / "config.yaml").read_bytes() == before
 
 
