@@ -32,7 +32,7 @@ def serve(
         )] = "127.0.0.1",
     port: Annotated[int, Option("Port to listen on; 0 is any free one.", at_least=0, at_most=65535)] = 8080,
     api_key: Annotated[str | None, typer.Option(envvar="NMTKIT_API_KEY", show_envvar=False, show_default=False,
-        help="Key that clients must send. Better set NMTKIT_API_KEY in the environment: other users of this machine "
+        help="Key that clients must send. Setting NMTKIT_API_KEY in the environment is safer: others on this machine "
         "can read the command line.")] = None,
     cors: Annotated[list[str] | None, Option(
         "Origin of web pages that may use the API from a browser, such as https://example.org, or * for all; may "
@@ -62,7 +62,7 @@ def serve(
     """
     # Only ASCII is reliable in headers.
     if api_key is not None and not (api_key.isascii() and api_key.isprintable() and api_key.strip() == api_key != ""):
-        raise UserError("--api-key: is empty, or has spaces around it or letters beyond ASCII; give another")
+        raise UserError("--api-key: is empty, or has spaces around it or non-ASCII characters; give another")
     folders = model or [Path("run")]
     if len(folders) > 1 and not ensemble and (options.combine or options.weights):
         raise UserError("--combine and --weights are for an ensemble; add --ensemble, or leave them out")

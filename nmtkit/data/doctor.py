@@ -31,7 +31,7 @@ _FIRST_LINES = 5  # line numbers per finding
 _SAMPLE = 100_000  # pairs from which the words of each language are counted
 _KNOWN = 5  # minimum count of a word or character to be evidence
 _SURE = 1.0  # threshold of the mean log-ratio of word frequencies
-_FREQUENT = 0.01  # of a file's lines have a frequent character
+_FREQUENT = 0.01  # share of a file's lines that a frequent character is in
 _MOST_UNSEEN = 5  # characters per file, because a text in another script has many
 _MANY_UNKNOWN = 0.05  # of a split's tokens
 _HEADERS = ("source", "target", "src", "tgt")  # of columns
@@ -126,7 +126,7 @@ def _examine_tables(files: Files, src: str, tgt: str, findings: _Findings) -> bo
             elif len(cells) > usual:
                 findings.add(file, number, f"has more columns than the first line, {usual}; further ones are ignored")
             if number == 1 and {cell.decode(errors="ignore").lower() for cell in cells} & {src, tgt, *_HEADERS}:
-                findings.add(file, number, "looks like a header, which would be a sentence pair; remove it")
+                findings.add(file, number, "looks like a header, which would be read as a sentence pair; remove it")
             if any(cell[:1] == cell[-1:] == b'"' and b'""' in cell[1:-1] for cell in cells):
                 findings.add(file, number, "quoted as in CSV; export the table as tab-separated text without quotes")
     return sound
@@ -267,7 +267,7 @@ def examine_ids(folder: Path) -> list[Finding]:
                 if 2 * missing > len(ids):
                     mostly.add(number + 1)
             if unknown > _MANY_UNKNOWN * tokens:
-                what = f"{unknown / tokens:.1%} of the {tokens:,} tokens are unknown words; a larger vocabulary, or BPE"
+                what = f"{unknown / tokens:.1%} of the {tokens:,} tokens are unknown words; use more words, or BPE"
                 findings.append(Finding(folder / f"{split}.{side}", what))
             if mostly.count:
                 findings.append(mostly)

@@ -48,7 +48,7 @@ class Filled(NamedTuple):
 
 
 def patterns(extra: Sequence[str] = ()) -> list[re.Pattern[str]]:
-    """Compile regular expressions of the user. Raises UserError if one is not valid."""
+    """Compile the user's regular expressions. Raises UserError if one is not valid."""
     compiled = []
     for pattern in extra:
         try:
@@ -163,7 +163,7 @@ def restore(aligned: Aligned, holes: Sequence[Hole]) -> Filled:
         lost.append(hole.text)
         before = max(range(len(target)), key=lambda t: weights[t, word - 1], default=None) if word else None
         place = target[before].end if before is not None else 0 if hole.place.start == 0 else len(text)
-        # Behind other placeholders there.
+        # After other placeholders there.
         place = max([place, *(edit.end for edit in edits if edit.start < place < edit.end)])
         edits.append(_Edit(place, place, " " if place and not text[place - 1].isspace() else ""))
         edits.append(_Edit(place, place, hole.text, number))
@@ -181,7 +181,7 @@ def restore(aligned: Aligned, holes: Sequence[Hole]) -> Filled:
 def warn_of_lost(place: str, filled: Filled) -> None:
     """Warn of placeholders for which the model gave no place, in the line or paragraph ``place``."""
     for text in filled.lost:
-        log.warning("%s: the model gave %s no place; see: %s", place, text, filled.aligned.text)
+        log.warning("%s: the model omitted %s, so its position is a guess: %s", place, text, filled.aligned.text)
 
 
 def _overlap(one: Span, other: Span) -> bool:

@@ -74,7 +74,7 @@ def read_metrics(path: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]
             records[record["kind"]].append(record)
         # A crash may cut off the last line; resuming the run removes it.
         elif line.endswith(b"\n"):
-            raise UserError(f"{path}:{number}: not what nmtkit train writes; take the line out")
+            raise UserError(f"{path}:{number}: not what nmtkit train writes; delete the line")
     return records["train"], records["valid"]
 
 

@@ -78,7 +78,7 @@ def examine_plan(experiment: Experiment, data: Path) -> list[str]:
     if share > MANY_PARAMETERS:
         findings.append(
             f"{parameters / 1e6:.1f} M parameters for {words:,} target words, {share:,.0f} per word; "
-            f"more than {MANY_PARAMETERS} overfit"
+            f"with more than {MANY_PARAMETERS}, models overfit"
         )
     return findings
 

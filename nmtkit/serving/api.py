@@ -74,7 +74,7 @@ async def models(service: Service, http: HttpRequest) -> Response:
 
 
 async def translate(service: Service, http: HttpRequest) -> Response:
-    """Translate a text or lines. The README has the names."""
+    """Translate a text or lines; recipes/serve/README.md lists the fields."""
     began = time.monotonic()
     service.check_key(http)
     values = await service.json(http)
@@ -120,7 +120,7 @@ def read(values: dict[str, Any], default: Request, limits: Limits) -> tuple[Aske
     terms = "".join(itertools.chain.from_iterable(request.terms or ()))
     check_characters("terms", terms)
     if len(terms) > TERMS:
-        raise UserError(f"`terms`: they have {len(terms)} characters, and may have {TERMS}")
+        raise UserError(f"`terms`: they have {len(terms)} characters; the limit is {TERMS}")
     most = {
         "n_best": limits.beam, "mbr": limits.beam, "beam_size": limits.beam, "max_input_length": default.limit,
         "max_len_a": LENGTH, "max_len_b": 100,

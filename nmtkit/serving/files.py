@@ -1,7 +1,7 @@
 """Documents: LibreTranslate's ``POST /translate_file``, and ``GET /download_file/NAME`` for their translations.
 
-The form has ``file``, ``source`` and ``target``, and of ours ``model`` in their place, and ``columns`` of a table. The
-answer is ``{"translatedFileUrl": ...}``.
+The form has ``file``, ``source`` and ``target``; our own fields are ``model``, instead of the languages, ``terms``, and
+``columns`` of a table. The answer is ``{"translatedFileUrl": ...}``.
 """
 
 import asyncio
@@ -100,7 +100,7 @@ async def _form(service: Service, http: HttpRequest) -> FormData:
     try:
         return await MultiPartParser(http.headers, stream(), max_files=1, max_fields=20).parse()  # type: ignore[arg-type]
     except (MultiPartException, KeyError, UnicodeDecodeError) as error:
-        raise HttpError(400, f"the request is no form with a file (multipart/form-data): {error}") from None
+        raise HttpError(400, f"the request is not a form with a file (multipart/form-data): {error}") from None
 
 
 def _request(service: Service, form: FormData) -> Request:
@@ -111,7 +111,7 @@ def _request(service: Service, form: FormData) -> Request:
     try:
         pairs = json.loads(terms)
     except (ValueError, RecursionError):
-        raise UserError('`terms`: they are no JSON; send pairs such as [["dog", "chien"]]') from None
+        raise UserError('`terms`: they are not JSON; send pairs such as [["dog", "chien"]]') from None
     return read({"text": "", "terms": pairs}, service.request, service.limits)[1]
 
 

@@ -92,8 +92,8 @@ class Service:
             (ATTENTION if request.attention else None, "for `attention` "),
         ):
             if most is not None and len(text) * times > most:
-                many = f", {times} times for `n_best` or `mbr`," if times > 1 else ""
-                raise HttpError(413, f"the text has {len(text)} characters{many} and may have {what}{most}")
+                many = f", {times} times for `n_best` or `mbr`" if times > 1 else ""
+                raise HttpError(413, f"the text has {len(text)} characters{many}; the limit {what}is {most}")
 
     def check_sentences(self, sentences: Sequence[Span]) -> None:
         """Raise HttpError for too many lines or sentences, or one that is too long."""

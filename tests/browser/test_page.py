@@ -402,8 +402,8 @@ def test_a_busy_server_is_asked_again_after_its_retry_time(page: "Page") -> None
     [
         (
             413,
-            '{"error": "the text has 9 characters and may have 3"}',
-            "The text has 9 characters and may have 3.",
+            '{"error": "the text has 9 characters; the limit is 3"}',
+            "The text has 9 characters; the limit is 3.",
             False,
         ),
         (400, '{"error": "`n_best`: 9 is more than 5"}', "`n_best`: 9 is more than 5.", False),

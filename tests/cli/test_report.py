@@ -134,7 +134,7 @@ def test_an_incomplete_last_line_of_a_killed_run_is_ignored(nmtkit: Run) -> None
 def test_an_invalid_line_of_the_history_is_reported(nmtkit: Run, line: str) -> None:
     with Path("run/metrics.jsonl").open("a") as file:
         file.write(f"{line}\n")
-    complaint = "run/metrics.jsonl:7: not what nmtkit train writes; take the line out"
+    complaint = "run/metrics.jsonl:7: not what nmtkit train writes; delete the line"
     assert nmtkit("report") == (1, "", f"nmtkit: error: {complaint}\n")
 
 

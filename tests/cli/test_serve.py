@@ -13,7 +13,7 @@ Run = Callable[..., Any]
 
 @pytest.mark.parametrize("key", ["", " key", "schlüssel", "a\nb"])
 def test_a_key_that_no_header_can_carry_is_refused(nmtkit: Run, key: str) -> None:
-    complaint = "nmtkit: error: --api-key: is empty, or has spaces around it or letters beyond ASCII; give another\n"
+    complaint = "nmtkit: error: --api-key: is empty, or has spaces around it or non-ASCII characters; give another\n"
     assert nmtkit("serve", "--api-key", key) == (1, "", complaint)
 
 

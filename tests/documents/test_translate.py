@@ -145,7 +145,7 @@ def test_without_a_copy_the_words_that_look_at_the_stand_in_are_replaced() -> No
 def test_a_placeholder_without_a_place_follows_its_neighbour_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     [segment] = planned(Segment("I see {name} now")).finish([aligned("I see Tom now", "je vois là", "0 1 3")])
     assert segment.text == "je vois {name} là"
-    assert caplog.messages == ["paragraph 1: the model gave {name} no place; see: je vois {name} là"]
+    assert caplog.messages == ["paragraph 1: the model omitted {name}, so its position is a guess: je vois {name} là"]
 
 
 def test_what_has_no_words_of_its_own_is_not_translated() -> None:

@@ -30,7 +30,7 @@ def test_full_size_deep_att_on_5000_pairs_gets_two_warnings(tmp_path: Path) -> N
     assert few == "training.max_epochs allows only 56 updates; fewer than 1,000 are rarely enough"
     assert many.startswith(("219.", "220."))
     assert "M parameters for 65,000 target words, 3," in many
-    assert many.endswith("per word; more than 100 overfit")
+    assert many.endswith("per word; with more than 100, models overfit")
 
 
 def test_a_warning_of_few_updates_names_the_limit(tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ def test_terms_are_in_the_translation_and_reported(start: Start) -> None:
         ({"text": "a", "terms": [["a", "b|"]]}, "`terms`: ['a', 'b|'] is not a source term and its translation"),
         ({"text": "a", "terms": ["a"]}, "the request: terms[0]: expected a list, found str 'a'"),
         ({"text": "a", "terms": [["a", "\ud800"]]}, "`terms`: character 1 is half of a surrogate pair"),
-        ({"text": "a", "terms": [["a", "b" * 20_000]]}, "`terms`: they have 20001 characters, and may have 20000"),
+        ({"text": "a", "terms": [["a", "b" * 20_000]]}, "`terms`: they have 20001 characters; the limit is 20000"),
         ({}, "the request: `text` or `lines`: give one of them"),
         ({"text": "a", "beamsize": 3}, "the request: beamsize: unknown key; did you mean beam_size?"),
         ({"text": 3}, "the request: text: expected text, found int 3"),

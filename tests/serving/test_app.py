@@ -29,8 +29,8 @@ def test_a_text_beyond_a_limit_is_refused(start: Start, monkeypatch: pytest.Monk
     told = {"body": 100_240, "characters": 40, "lines": 3, "line": 30, "attention": 20, "beam": 5, "terms": 20_000}
     assert client.get("/v1/models").json()["limits"] == told
     assert refusal(client, text="a" * 100_240) == (413, "the request has more than 100240 bytes")
-    assert refusal(client, text="a " * 21) == (413, "the text has 42 characters and may have 40")
-    many = "the text has 22 characters, 2 times for `n_best` or `mbr`, and may have 40"
+    assert refusal(client, text="a " * 21) == (413, "the text has 42 characters; the limit is 40")
+    many = "the text has 22 characters, 2 times for `n_best` or `mbr`; the limit is 40"
     assert refusal(client, text="a " * 11, n_best=2) == (413, many)
     assert refusal(client, lines=["a"] * 4) == (413, "the text has 4 lines or sentences, more than 3")
     assert refusal(client, text="a\n" * 4) == (413, "the text has 4 lines or sentences, more than 3")
@@ -39,7 +39,7 @@ def test_a_text_beyond_a_limit_is_refused(start: Start, monkeypatch: pytest.Monk
     for asked in ({"q": "a" * 31}, {"q": ["a", f"<b>{'a' * 31}</b>"], "format": "html"}):
         answer = client.post("/translate", json={**asked, "source": "en", "target": "en"})
         assert (answer.status_code, answer.json()["error"]) == longest
-    fewer = "the text has 21 characters and may have for `attention` 20"
+    fewer = "the text has 21 characters; the limit for `attention` is 20"
     assert refusal(client, text="a" * 21, attention=True) == (413, fewer)
     bounds = {"beam_size": 5, "n_best": 5, "max_len_b": 100, "max_input_length": 250}
     for name, bound in bounds.items():

@@ -76,7 +76,7 @@ def test_terms_are_in_a_document_too(client: TestClient) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "fields", "complaint"),
     [
-        ("a.html", PAGE, {"terms": "dog"}, "^`terms`: they are no JSON"),
+        ("a.html", PAGE, {"terms": "dog"}, "^`terms`: they are not JSON"),
         ("a.html", PAGE, {"terms": '[["a"]]'}, "^`terms`: .* is not a source term and its translation"),
         ("a.pdf", b"%PDF", {}, r"^a\.pdf: cannot be translated"),
         ("a.docx", b"PK", {}, r"^a\.docx: is damaged or of another format"),
@@ -94,11 +94,11 @@ def test_what_cannot_be_translated_is_refused_in_a_line(
 
 def test_requests_without_a_form_and_a_file_are_refused(client: TestClient) -> None:
     for answer, complaint in (
-        (client.post("/translate_file", json=BOTH), "is no form with a file"),
-        (client.post("/translate_file", data=BOTH), "is no form with a file"),
+        (client.post("/translate_file", json=BOTH), "is not a form with a file"),
+        (client.post("/translate_file", data=BOTH), "is not a form with a file"),
         (client.post("/translate_file", files={"other": ("a.html", PAGE)}), "`file`: a file is missing"),
         (client.post("/translate_file", files={"file": ("a.html", PAGE)}), "a language is missing"),
-        (client.post("/translate_file", content=b"--x\r\nno", headers=BROKEN), "is no form with a file"),
+        (client.post("/translate_file", content=b"--x\r\nno", headers=BROKEN), "is not a form with a file"),
     ):  # fmt: skip
         assert answer.status_code == 400
         assert complaint in answer.json()["error"]
@@ -113,7 +113,7 @@ def test_a_key_is_asked_for(start: Start) -> None:
 
 def test_files_have_the_limits_of_texts(start: Start) -> None:
     client = start(limits=Limits(characters=20, lines=3))
-    assert asked(client, "a.html", b"<p>" + b"a " * 20) == (413, "the text has 39 characters and may have 20")
+    assert asked(client, "a.html", b"<p>" + b"a " * 20) == (413, "the text has 39 characters; the limit is 20")
     assert asked(client, "a.html", b"<p>a" * 4)[0] == 413
     assert asked(client, "a.html", bytes(FILE + 1)) == (413, f"the request has more than {FILE} bytes")
 
