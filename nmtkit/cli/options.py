@@ -61,7 +61,7 @@ def check_output(option: str, output: Path | str, *inputs: Path | str) -> None:
     for path in inputs:
         read: Path | int = file_of(path)[0]  # text.tsv:2 is a column of text.tsv
         if str(path) == "-":
-            if sys.stdin is None:  # an error where it is read
+            if sys.stdin is None:  # reported when it is read
                 continue
             read = sys.stdin.fileno()  # `< f` with `-o f` is the same mistake
         elif not os.path.exists(read):

@@ -31,7 +31,7 @@ def flat(
 
     common: a dataclass of further options; ``around`` turns it into a context in which the command runs.
     """
-    placed: list[tuple[inspect.Parameter, str]] = []  # each with the parameter before which the help has it
+    placed: list[tuple[inspect.Parameter, str]] = []  # each with the parameter that it precedes in the help
     schemas: dict[str, tuple[type, list[str]]] = {}
     alone: dict[str, tuple[Any, Option]] = {}  # options that are parameters of the command
     last = inspect.Parameter("common", inspect.Parameter.KEYWORD_ONLY, annotation=common)
@@ -80,7 +80,7 @@ def _parameter(name: str, hint: Any, default: Any, shown: Option) -> inspect.Par
     names = shown.names.split()
     if not any(each.startswith("--") for each in names):
         plain = name.replace("_", "-")
-        # A flag that is on, or decided elsewhere, if it is left out can also be switched off.
+        # A flag whose default is on, or decided elsewhere, can also be switched off.
         switch = bool in (typed, *get_args(typed)) and default is not False
         names.insert(0, f"--{plain}/--no-{plain}" if switch else f"--{plain}")
     about: dict[str, Any] = {

@@ -33,7 +33,7 @@ def prep(
     Lengths are in tokenised words: with --tokenizer none, a line of Chinese or Japanese is a single word, so add
     --max-ratio 0. With the default tokenizer, text is converted to the Unicode normal form of most training lines.
 
-    When a run is interrupted, the same command continues it. Machines that share a folder can share a large text; every
+    When a run is interrupted, the same command continues it. Machines that share a folder can split a large text; every
     part and the merge take the same options:
 
       nmtkit prep -s en -t fr --bpe 32000 --shard 1/8     (and 2/8 to 8/8, on any machine)

@@ -85,8 +85,8 @@ def translate(
 
     With --terms, a term in a line appears in its translation, in one of the forms separated by "|", as in
     "dog<TAB>chien|chienne"; further columns are comments. It may be capitalised at the beginning of a sentence. Of
-    overlapping terms, the longest is used. Words outside the vocabulary are written as in the file. --json has the form
-    of each term in the translation, or null if the maximum length left no room.
+    overlapping terms, the one that begins first is used, or else the longest. Words outside the vocabulary are written
+    as in the file. --json has the form of each term in the translation, or null if the maximum length left no room.
 
     With --shortlist, a large vocabulary costs less time: the translations of a batch are restricted to the N most
     frequent target words, the 20 best translations of each source word in the lexicon, and the source words themselves.
@@ -109,7 +109,7 @@ def translate(
     Translations are written whenever standard input pauses, so the command can be used in a dialogue. A long text is
     shared among several processes.
     """
-    # Rules for options of the command line; Request has those for Python as well.
+    # Rules for options that only the command line has; Request has the others.
     if request.n_best and scores != "none":
         raise UserError("--scores: an n-best list has scores already; leave it out")
     if request.n_best and attention:
@@ -157,7 +157,7 @@ def translate(
     lines = decoded(raw, place, _warn)
     pairs = beside_lines(lines, beside, place) if beside else lines
     windows = translate_text(replace(options, lines=pairs, request=request, ready=ready))
-    from nmtkit.translation import formats  # after torch, which that imports
+    from nmtkit.translation import formats  # imports torch
 
     # No progress bar between the translations, or in what is typed.
     shown = sys.stderr.isatty() and not typed and (output != "-" or not sys.stdout.isatty())

@@ -83,7 +83,7 @@ class Request:
         "How to find the source word of an unknown word: by attention alone (papers), or among the source words "
         "whose translation is not in the target vocabulary (matched).  [default: matched]", UNKNOWN))
     shortlist: int | None = option(None, Option(
-        "Choose among the N most frequent target words and the lexicon's translations of the source only.", UNKNOWN,
+        "Choose only among the N most frequent target words and the lexicon's translations of the source.", UNKNOWN,
         metavar="N", at_least=0))
     max_input_length: int | None = option(None, Option(
         f"Translate a line of more tokens than this in pieces.  [default: {MAX_INPUT_LENGTH}]", SPEED, at_least=1))

@@ -87,7 +87,7 @@ class PrepOptions:
         "Leave out training pairs with more words (before BPE) than this on either side; 0: no limit.", CLEANING,
         at_least=0))
     max_ratio: float = option(Cleaning.max_ratio, Option(
-        "Leave out training pairs with one side more than this many times longer than the other; 0: no limit.",
+        "Leave out training pairs with one side more than this many times as long as the other; 0: no limit.",
         CLEANING, at_least=0))
     drop: str | Sequence[str] = option((), Option(
         "Also apply these cleaning rules: identical, script, overlap, duplicate (see above).", CLEANING,

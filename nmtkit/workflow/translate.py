@@ -60,8 +60,8 @@ class TranslateOptions:
         "Copy text that matches this regular expression; may be repeated. In documents, placeholders such as "
         "{name} and %1$s, URLs and e-mail addresses are always copied.", DOCUMENTS, metavar="REGEX"))
     columns: Sequence[str] = option((), Option(
-        "Column of a table (csv, tsv) to translate; may be repeated. With its name in the first row, that row is not "
-        "translated; with its number, all rows are.", DOCUMENTS))
+        "Column of a table (csv, tsv) to translate: its number, or its name in the first row, which is then not "
+        "translated; may be repeated.", DOCUMENTS))
     jobs: int | None = option(None, JOBS_OF_SEARCH.within(SPEED))
 # fmt: on
 
