@@ -60,7 +60,7 @@ def load(
     device or precision is not available.
     """
     from nmtkit.folders import at_checkpoint
-    from nmtkit.translation import loading  # torch takes seconds to import; `nmtkit --help` does without
+    from nmtkit.translation import loading  # imports torch, which takes seconds and `nmtkit --help` does not need
 
     folders = [folder] if isinstance(folder, Path | str) else folder
     chosen = at_checkpoint(folders, None if checkpoint is None else str(checkpoint))

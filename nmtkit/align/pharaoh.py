@@ -77,7 +77,7 @@ class Quality(NamedTuple):
 
 
 def measure(alignments: Iterable[Iterable[Link]], golds: Iterable[Gold]) -> Quality:
-    """The quality of alignments against gold ones, of the same number; precision is 0 without links."""
+    """The quality of alignments against as many gold ones; precision is 0 without links."""
     # Summed over the whole set; a mean over sentences would overweight short ones.
     links = sure = right_sure = right_possible = 0
     for alignment, gold in zip(map(set, alignments), golds, strict=True):

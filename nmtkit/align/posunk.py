@@ -112,7 +112,7 @@ class Matcher:
     def weights(self) -> Mapping[str, float]:
         """The weight of each source word of the lexicon: the square root of the share of its links to unknown words.
 
-        The square root, chosen on development text, because attention is more reliable.
+        The square root (chosen on development text) lets attention, which is more reliable, count more.
         """
         shares = {
             word: 1 - sum(probability for translation, probability in translations.items() if translation in self.known)

@@ -1,4 +1,4 @@
-"""``nmtkit align``: word alignment of a data folder, and a lexicon counted from the links."""
+"""``nmtkit align``: word alignment of a data folder, and a lexicon built from the links."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -56,7 +56,7 @@ class AlignmentReport:
 
 
 def align_with_program(folder: Path, heuristic: Heuristic, threshold: int) -> AlignmentReport:
-    """Align training and development text of a data folder with eflomal, and count a lexicon from the links.
+    """Align training and development text of a data folder with eflomal, and build a lexicon from the links.
 
     The lexicon has the pairs linked more than ``threshold`` times. Raises UserError if eflomal is missing or fails.
     """
@@ -78,7 +78,7 @@ def align_with_program(folder: Path, heuristic: Heuristic, threshold: int) -> Al
 
 
 def take_alignment(folder: Path, pharaoh: Path, threshold: int) -> AlignmentReport:
-    """Read the alignment of the training text from a Pharaoh file, and count a lexicon as ``align_with_program`` does.
+    """Read the alignment of the training text from a Pharaoh file, and build a lexicon as ``align_with_program`` does.
 
     Raises UserError if it does not fit the text.
     """

@@ -33,7 +33,7 @@ _CHARSET = re.compile(r"charset=([A-Za-z0-9_.:-]+)")
 _TRANSLATIONS = re.compile(r"^[ \t]*msgstr[^\r\n]*(?:\s+(?:msgstr|\")[^\r\n]*)*", re.MULTILINE)
 _FLAGS = re.compile(r"^[ \t]*#,[^\r\n]*", re.MULTILINE)
 _NO_FLAGS = re.compile(r"^[ \t]*(?:#\||msg)", re.MULTILINE)
-# A string of a valid JSON file; group 1 is the colon behind a key.
+# A string of a valid JSON file; group 1 is the colon after a key.
 _JSON_STRING = re.compile(r'"(?:[^"\\]|\\.)*"(\s*:)?')
 # Inline elements of XLIFF and TMX that enclose words; all others are code.
 _INLINE: dict[str, Role] = {
@@ -49,7 +49,7 @@ def read_po(data: bytes) -> Places:
     named = _CHARSET.search(data[:10_000].decode("latin-1"))
     text = decoded(data, named[1] if named and named[1] != "CHARSET" else "utf-8")
     try:
-        # polib opens its argument if that is the path of a file, which ends with no line end.
+        # polib would open a text that is the path of a file; no path ends with a line break.
         file = polib.pofile(text + "\n", wrapwidth=78)
     except (OSError, ValueError, IndexError, KeyError, AttributeError, UnicodeError) as error:
         raise UserError(f"is not a valid po file: {' '.join(str(error).split())}") from None

@@ -23,7 +23,7 @@ from nmtkit.errors import UserError
 from nmtkit.text.scripts import right_to_left
 
 Node = Any  # an element, comment or processing instruction of lxml
-Run = tuple[Node, Node | None, list[Node]]  # inline nodes between blocks: their parent, the child before them, and they
+Run = tuple[Node, Node | None, list[Node]]  # inline nodes between blocks: parent, child before, nodes
 
 # Inline elements; those in _SPLITS may be repeated around several parts of their words.
 _SPLITS = frozenset("b big em font i mark nobr s small span strike strong u".split())
@@ -149,7 +149,7 @@ def _says(node: Node) -> str:
 
 
 def _translated_inside(kept: Node) -> list[Node]:
-    """The outermost elements in a copied one that say that they are to be translated."""
+    """The outermost elements within a copied one that are marked to be translated."""
     found, waiting = list[Node](), [*reversed(kept)]
     while waiting:
         node = waiting.pop()
@@ -173,7 +173,7 @@ class _Inline:
 
 
 class _Line:
-    """An inline run as a segment, whose marks' elements are numbers. White space is single spaces, as browsers show it.
+    """An inline run as a segment, whose marks' elements are numbers. White space is collapsed, as in browsers.
 
     with_text: all elements that contain text.
     """
@@ -182,7 +182,7 @@ class _Line:
         self._parent, self._before, self._nodes, self._with_text = parent, before, nodes, with_text
         self._builder, self._end = Builder(), ""  # the last character of the text
         self._inlines = dict[Hashable, _Inline]()  # by number
-        self._spaced = set[Node]()  # nodes whose space in the text is before them, but behind them in the page
+        self._spaced = set[Node]()  # nodes whose space in the text is before them, but after them in the page
         self._behind: Node | None = None  # the node without text at the end of the text, if any
         self._begins_blank = False  # whether white space before the first word was left out
         start = (parent.text if before is None else before.tail) or ""
@@ -328,14 +328,14 @@ class _Line:
 
 
 def _reversed(nodes: Sequence[Node]) -> list[Node | str]:
-    """Nodes and the texts behind them, in reverse."""
+    """Nodes and the texts after them, in reverse."""
     return [each for node in reversed(nodes) for each in (node.tail or "", node)]
 
 
 def _copied_once(segment: Segment, inlines: dict[Hashable, _Inline]) -> Segment:
-    """The segment without the text of copied elements that stand elsewhere: they are written with their text."""
+    """The segment without the text of copied elements outside their marks, as each is written with its text."""
     text, apart, seen = segment.text, list[str](), dict[str, int]()
-    free, left = (bytearray(b"\1") * len(text) for _ in range(2))  # 1: is outside them; 1: is to be written
+    free, left = (bytearray(b"\1") * len(text) for _ in range(2))  # 1 in free: not a copied text; 1 in left: is kept
     for mark in segment.marks:
         copied = (inlines[mark.element].text or "").strip()
         if copied and copied == text[mark.start : mark.end].strip():
@@ -415,7 +415,7 @@ def _parsed(content: bytes) -> tuple[Node, Callable[[], bytes]]:
 
 
 def _empty(node: Node) -> None:
-    """Move the content of an element behind it."""
+    """Move the content of an element to the place after it."""
     parent, index = node.getparent(), node.getparent().index(node) + 1
     inside, text, tail = [*node], node.text or "", node.tail or ""
     node.text, node.tail = None, text

@@ -140,7 +140,7 @@ class _Words:
         parent.copy_at(copy.first).inside.append(copy)
 
     def _shares(self, mark: Mark, low: int, high: int) -> tuple[int, Floats]:
-        """The share of attention to a mark of each target word of its sentences, and the number of the first word.
+        """The number of the first target word of a mark's sentences, and each word's share of attention on the mark.
 
         Words before ``low`` and from ``high`` on are left out.
         """

@@ -10,7 +10,7 @@ from nmtkit.documents.places import Builder, paired, walk
 from nmtkit.documents.segment import Segment
 
 # The role of an inline element: "whole" and "splits" are markup of words, which must stay one element or may be
-# repeated around each part of them; "kept" is written as it is; "layout" is, too, and is white space between words;
+# repeated around each part of them; "kept" is written as it is; so is "layout", which is white space between words;
 # "dropped" is left out; "opens" and "closes" stand before and after words.
 Role = Literal["whole", "splits", "kept", "layout", "dropped", "opens", "closes"]
 

@@ -37,7 +37,7 @@ _PARAGRAPHS = [
 _CONTAINERS = {"hyperlink", "ins", "moveTo", "smartTag", "customXml", "sdt", "dir", "bdo"}
 _DROPPED = {"rPr", "proofErr", "lastRenderedPageBreak", "softHyphen"}  # properties, spelling checks, breaks
 _LAYOUT = {"tab", "br", "cr", "ptab"}  # white space between words
-_UNSEEN = {"lang", "altLang", "noProof", "dirty", "err", "smtClean"}  # properties of runs that one cannot see
+_UNSEEN = {"lang", "altLang", "noProof", "dirty", "err", "smtClean"}  # invisible properties of runs
 
 _ODF_TEXT = "{urn:oasis:names:tc:opendocument:xmlns:text:1.0}"
 _ODF_STYLE = "{urn:oasis:names:tc:opendocument:xmlns:style:1.0}"
@@ -237,7 +237,7 @@ def _put_paragraph(paragraph: Element, segment: Segment, looks: dict[Hashable, E
         paragraph.remove(node)
     namespace = etree.QName(paragraph).namespace
     inside, properties = [paragraph], [looks[base]]
-    written: Element | None = None  # the text behind which nothing but markup was written
+    written: Element | None = None  # the last text, if only markup was written after it
     after_layout = False
 
     def run(look: Element | None) -> Element:

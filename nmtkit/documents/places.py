@@ -218,7 +218,7 @@ def tagged(string: str) -> Segment:
         reader.feed(string)
         reader.close()
     segment = reader.builder.segment()
-    # The string is text, too, if the parser has corrected or left out something.
+    # Also if the parser has corrected or left out something.
     segment = segment if not reader.names and untagged(segment) == string else Segment(string)
     return replace(segment, keep=tuple(code.span() for code in _CODE.finditer(segment.text)))
 

@@ -1,6 +1,6 @@
 """Paragraphs of text with inline markup, which every document format has.
 
-The file of a format makes a ``Document``; ``translate.py`` translates its segments and knows nothing about formats.
+Each format's module makes a ``Document``; ``translate.py`` translates its segments and knows nothing about formats.
 """
 
 from collections.abc import Hashable, Sequence
@@ -22,9 +22,9 @@ class Segment:
     """A paragraph: its text without markup, its inline markup, and what must not be translated.
 
     ``marks`` are nested and in document order, outer before inner. An empty mark contains no other, and comes after a
-    mark that ends there: an element without text is one empty mark, whatever it contains. White space is single
-    spaces; a line break ends a sentence. ``keep`` are spans of characters (start, end) that are copied: code, and what
-    the format excludes from translation, but not placeholders, which are found by pattern.
+    mark that ends there: an element without text is one empty mark, whatever it contains. A line break ends a
+    sentence. ``keep`` are spans of characters (start, end) that are copied: code, and what the format excludes from
+    translation, but not placeholders, which are found by pattern.
     """
 
     text: str

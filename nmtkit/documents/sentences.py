@@ -12,7 +12,7 @@ _WINDOW = 4_000  # characters
 
 
 class Span(NamedTuple):
-    """A range of characters in a text, without ``end``."""
+    """A range of characters in a text, excluding ``end``."""
 
     start: int
     end: int

@@ -27,7 +27,7 @@ class Tested(NamedTuple):
     score: float
     mean: float | None  # over the bootstrap samples
     interval: float | None  # half the width of the 95 % interval
-    p: float | None  # of the difference to the baseline; None for the baseline
+    p: float | None  # of the difference from the baseline; None for the baseline
 
 
 def paired_test(

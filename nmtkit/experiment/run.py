@@ -187,7 +187,7 @@ def check_unchanged(folder: ModelFolder, experiment: Experiment, data: Path) -> 
             log.info("the new settings apply from update %d on; a run that had them from the start would differ",
                      folder.updates()[-1])  # fmt: skip
         return
-    if began.architecture != experiment.architecture:  # its other settings say nothing
+    if began.architecture != experiment.architecture:  # the other settings differ anyway
         fixed = [row for row in fixed if row[0] == "architecture"]
     widths = [max(map(len, column)) for column in zip(*fixed, ("", "in the run", ""), strict=True)]
     for key, before, after in [("", "in the run", "now"), *fixed]:

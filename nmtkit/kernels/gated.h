@@ -1,7 +1,7 @@
 /* The cells with a layer normalisation for each gate, see ../ops/gated.py: GRU, T-GRU and L-GRU, and the LAU. A row of
    x and s begins with the terms of the gates, r, z and the third, followed by the candidate's and, in x, by H(x). A
    cell without x is given one row of zeros, one without dropout one row of ones, both with a row stride of 0. Backward
-   recomputes the gates: storing them would take memory, and reading them hardly less time. */
+   recomputes the gates: storing them would take memory, and reading them would save hardly any time. */
 
 /* Parameters of the gates: gain (gates, width), or null without normalisation, bias (gates, width). */
 typedef struct {

@@ -80,7 +80,7 @@ static int has_threads(void) { return 0; }
 EXPORT void nmtkit_run(Kernel *kernel, const void *given, int64_t rows, int64_t parts) {
     Work work = {kernel, given, rows, parts};
     if (parts > 1 && has_threads())
-        GOMP_parallel(take_parts, &work, 0, 0); /* all threads, as PyTorch does: others would be new ones */
+        GOMP_parallel(take_parts, &work, 0, 0); /* all threads, as PyTorch does: another number would start new ones */
     else
         kernel(given, 0, rows, 0);
 }

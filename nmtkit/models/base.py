@@ -149,7 +149,7 @@ class ForSearch:
     output: OutputLayer | TiedOutputLayer | NormedLinear  # that of the model
     logits: Affine  # the output layer in this precision, over ``words`` alone if they are given
     precision: Products
-    words: Tensor | None  # (C,) the target words of a shortlist, in which search then counts its ids; None: all words
+    words: Tensor | None  # (C,) the target words of a shortlist, whose positions are then search's ids; None: all words
 
     @torch.inference_mode()
     def begin(self, src: Tensor, mask: Tensor) -> tuple[Tree, Tree]:

@@ -35,11 +35,11 @@ class Config:
     norm: Literal["post", "pre"]  # post: the paper's, LN(x + sublayer(x)); pre: x + sublayer(LN(x))
     tied: Literal["all", "target", "none"]  # source, target and softmax have one table (3.4), the last two, or three
     dropout: float  # P_drop, on embeddings with their positions and on the output of each sublayer
-    # Of Marian's Transformers and so OPUS-MT's (src/models/transformer.h), which have swish, biases, and 1e-6:
+    # For Marian's Transformers, and so OPUS-MT's (src/models/transformer.h), which have swish, biases, and 1e-6:
     activation: Literal["relu", "swish"] = "relu"  # of the feed-forward network; swish is x sigma(x)
     attention_bias: bool = False  # in the four linear maps of attention
     norm_epsilon: float = 1e-5  # of the layer normalisations
-    # Of the frequencies of positions (3.5), the authors' code or their formula, which transformers' MarianMTModel has:
+    # The frequencies of positions (3.5) in the authors' code, or in their formula, as in transformers' MarianMTModel:
     positions: Literal["code", "formula"] = "code"
 
     def __post_init__(self) -> None:

@@ -91,7 +91,7 @@ def beam_search(
 
     src (B, S) and src_mask (B, S) are as for ``Scorer.begin``, (B, D, S) for D sources. At the longest length EOS is
     forced, at its log-probability. PAD and BOS are never produced. forced: the words with which each translation must
-    begin; if EOS is their last, they are all of it. automata: of the terms that translations must contain; the beam
+    begin; if EOS is the last one, they are all of it. automata: of the terms that translations must contain; the beam
     narrows then. Raises UserError when the scorer gives no usable probabilities, or no attention for the coverage
     penalty.
     """
@@ -235,7 +235,7 @@ def _candidates(
         )
     if best.size(1) > own:
         more = words[:, own:]
-        # What is proposed may be among the best, too, but not twice.
+        # A proposed word that is also among the best counts only once.
         best[:, :own].masked_fill_((words[:, :own, None] == more[:, None]).any(dim=2), -torch.inf)
         best[:, own:].clamp_(min=LOWEST).masked_fill_(more == PAD, -torch.inf)
         for of_it, word in zip(best.split(width), only, strict=True):  # the rows of a sentence

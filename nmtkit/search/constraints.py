@@ -60,7 +60,7 @@ class Automaton:
         self._begins = self._initial = 0  # the first places of forms
         self._unknown = 0  # the places of forms with unknown words
         self._forms: dict[int, tuple[int, Form]] = {}  # the term and the form of each complete place
-        self._terms: list[tuple[int, int, int]] = []  # places, words of the shortest form anywhere, of the shortest one
+        self._terms: list[tuple[int, int, int]] = []  # places, length of the shortest form that is not initial, of any
         for number, forms in enumerate(terms):
             first = len(self._words)
             for form in forms:
@@ -155,7 +155,7 @@ class Automaton:
     def _needs(self, possible: Possibility) -> tuple[int, int]:
         """The maximum and minimum number of words that a possibility needs, at least one."""
         missing, expected = self._missing(possible), possible[0]
-        # Of the forms with unknown words that are begun only one may be completed with the words so far.
+        # Of the begun forms with unknown words, only one can be completed from the words so far.
         alone = [self._lacks(expected & places & ~self._unknown, shortest) for places, shortest, _ in missing]
         begun = [self._lacks(expected & places, shortest) for places, shortest, _ in missing]
         shared = list(map(min, alone, begun))
@@ -247,15 +247,15 @@ class Tracked(NamedTuple):
     ) -> list[int]:
         """Which candidates of sentence i survive, at most ``slots`` of them, best first.
 
-        log_probs and words: (R, C) of its rows. ended: whether a hypothesis is finished, so that none is needed that
-        cannot contain the terms.
+        log_probs and words: (R, C) of its rows. ended: whether a hypothesis is finished, so that those that cannot
+        contain the terms are not needed.
 
         Every bank has the same share of the slots; unused slots go to the others. If there are more banks than
         slots, they are ranked by the log P of their best hypothesis and the words that it still needs, each worth
         ``-WORD``.
         """
         automaton, room, (rows, columns) = self.automata[i], self.rooms[i], log_probs.shape
-        # Where the terms fit, where they may if they have words in common, and where they do not.
+        # Candidates for which the terms fit, may fit if they share words, and do not fit.
         banks = [defaultdict[int, list[int]](list) for _ in range(3)]
         flat, of_words = log_probs.ravel(), words.ravel().tolist()
         for candidate in (-flat).argsort(kind="stable").tolist():

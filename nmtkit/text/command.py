@@ -1,4 +1,4 @@
-"""A program of the user that segments lines before tokenisation, for example for Chinese or Turkish."""
+"""A user's program that segments lines before tokenisation, for example for Chinese or Turkish."""
 
 import os
 import select

@@ -58,7 +58,7 @@ class TextPipeline:
     def load(cls, folder: Path, side: SideName, trusted: bool = False, known: Set[str] | None = None) -> "TextPipeline":
         """The pipeline of a data or model folder. Raises UserError if prep.yaml or a file that it needs is missing.
 
-        known: the words of a model's vocabulary, of which subwords of BPE are chosen if possible; None: of all.
+        known: the words of a model's vocabulary, into which BPE splits words if possible; None: any.
         A command in prep.yaml runs only if the folder is ``trusted`` or NMTKIT_RUN_COMMANDS=1 is set: in a downloaded
         folder it could be any program.
         """

@@ -16,7 +16,7 @@ ENOUGH = 0.99  # warn if fewer lines are unchanged
 
 
 class RoundTrip(NamedTuple):
-    """How many lines of a sample tokenisation and detokenisation leave unchanged, except for white space."""
+    """How many lines of a sample are the same after tokenisation and detokenisation, except for white space."""
 
     lines: int
     same: int

@@ -70,7 +70,7 @@ def save_weights(path: Path, weights: Mapping[str, Tensor]) -> int:
 
 
 def load_weights(path: Path) -> dict[str, Tensor]:
-    """The tensors in a file, of any shape, by name. Raises UserError for a missing, damaged or other file."""
+    """The tensors in a file, of any shape, by name. Raises UserError if it is missing, damaged or of another kind."""
     try:
         if changed_file(path.parent) and path.exists():
             raise OSError("changed since it was written")

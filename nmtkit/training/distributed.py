@@ -1,7 +1,7 @@
 """Data-parallel training with torchrun: each process computes the gradient of its share of every batch.
 
 Every process has the whole model and makes every update. Gradients, losses and requests to stop are combined over all
-processes before use, so that all processes take the same decisions; only the first one writes files. Without torchrun
+processes before use, so that all processes make the same decisions; only the first one writes files. Without torchrun
 there is one process, and these functions have no effect.
 """
 

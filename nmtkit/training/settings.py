@@ -32,7 +32,7 @@ class Training:
     label_smoothing: float = hyperparameter(0.0)
     word_dropout: float = hyperparameter(0.0)  # probability of dropping a source word or a previous target word
     clip_norm: float | None = hyperparameter(None)  # of all gradients together
-    clip_factor: float = hyperparameter(1.0)  # times clip_norm at every validation without improvement
+    clip_factor: float = hyperparameter(1.0)  # times clip_norm at every reduction (``Schedule.reduces``)
     max_epochs: int | None = free(None)
     max_updates: int | None = free(None)
     valid_every: int | None = free(None)  # updates; null: at the end of every epoch
