@@ -1,5 +1,6 @@
 """The exception for mistakes that the user can correct, and what messages have in common."""
 
+from pathlib import Path
 from typing import Any, get_args
 
 
@@ -25,3 +26,9 @@ def check_choice(name: str, value: str | None, literal: Any) -> None:
     """Raise UserError if ``value`` is neither None nor a value of the ``Literal`` type ``literal``."""
     if value is not None and value not in get_args(literal):
         raise UserError(f"`{name}` {value}: not one of {', '.join(get_args(literal))}")
+
+
+def check_lines(text: Path | str, lines: int, other: Path | str, others: int, remedy: str) -> None:
+    """Raise UserError if two texts that correspond line by line, with these names, have different numbers of lines."""
+    if lines != others:
+        raise UserError(f"{text} has {counted(lines, 'line')} but {other} has {others}; {remedy}")

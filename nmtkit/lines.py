@@ -100,19 +100,22 @@ def _lines_of_file(path: Path) -> Iterator[bytes]:
 
 def _zstd_lines(path: Path) -> Iterator[bytes]:
     """The lines of a .zst file, read frame by frame, because zstandard's file object accepts truncated files."""
-    rest, frame = b"", None  # rest: an unfinished line
+    frame, tail = None, list[bytes]()  # tail: the parts of an unfinished line, joined once, because it may be very long
     with open(path, "rb") as file:
         while block := file.read(_BLOCK):
             while block:
                 frame = frame or zstandard.ZstdDecompressor().decompressobj()
-                *lines, rest = (rest + frame.decompress(block)).split(b"\n")
-                yield from (line + b"\n" for line in lines)
+                first, *others = frame.decompress(block).split(b"\n")
+                tail.append(first)
+                for other in others:
+                    yield b"".join(tail) + b"\n"
+                    tail = [other]
                 block = frame.unused_data
                 if frame.eof:
                     frame = None
     if frame is not None:
         raise EOFError("the last frame is incomplete")
-    if rest:
+    if rest := b"".join(tail):
         yield rest
 
 
@@ -181,6 +184,11 @@ def _without_mark(line: str, number: int) -> str:
 def _content(raw: bytes) -> bytes:
     """A line without its line end."""
     return raw.removesuffix(b"\n").removesuffix(b"\r")
+
+
+def tokens_of(line: str) -> list[str]:
+    """The tokens of a tokenised line; unlike ``split()`` it splits at spaces only, and not at U+00A0, for example."""
+    return [token for token in line.split(" ") if token]
 
 
 def count_lines(path: Path | str) -> int:

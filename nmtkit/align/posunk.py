@@ -27,7 +27,7 @@ LEAST = 0.02  # minimum attention weight for a source word to be a candidate
 _LEAST_WEIGHT = 0.055  # minimum weight of a source word, because links to known words may all be wrong
 _NEAR = {0: 1.0, 1: 0.5, 2: 0.25}  # by distance from an explicit position
 
-_SENTENCE_END = frozenset(".?!")
+_SENTENCE_END = frozenset(".?!…。！？؟।")
 _OPENING = frozenset("([\"'“‘„‚«‹»›¿¡")  # may precede the first word of a sentence
 
 # Numbers, dates and times; e-mail addresses; URLs.
@@ -233,9 +233,9 @@ def respelled(
 def most_looked_at(looks: Mapping[int, Sequence[float]]) -> list[Link]:
     """Links of target words to the source words of highest attention weight; ``looks`` has the weights (S + 1,).
 
-    A word whose highest weight is on EOS, the last, has no link.
+    A word whose highest weight is 0, or on EOS, the last, has no link.
     """
-    return [(s, t) for t, row in looks.items() if (s := row.index(max(row))) < len(row) - 1]
+    return [(s, t) for t, row in looks.items() if (top := max(row)) and (s := row.index(top)) < len(row) - 1]
 
 
 def nearness(target: Sequence[str], links: Iterable[Link], words: int) -> dict[int, list[float]]:

@@ -101,7 +101,8 @@ def translate(
     markup, such as bold text and links, is put around the translations of its words, by attention and the lexicon of
     nmtkit align, if there is one. Code, text marked as not to be translated, placeholders such as {name} and %1$s, URLs
     and e-mail addresses are copied, each once; if the model omitted one, its position is a guess, and a warning names
-    the paragraph. --keep adds patterns to these, for lines of text, too.
+    the paragraph. --keep adds patterns to these, for lines of text, too; there, the tokens and alignments of the output
+    are those of the model, which has read a name or number in place of each copied text.
 
     A line of more tokens than --max-input-length is cut into pieces: at the end of a sentence, or else at other
     punctuation, or else between words. The translations of the pieces are joined.

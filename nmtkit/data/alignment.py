@@ -10,7 +10,7 @@ from nmtkit.align.eflomal import align_with_eflomal
 from nmtkit.align.lexicon import WordPair, write_lexicon
 from nmtkit.align.pharaoh import Link, check_links, format_links, read_alignment
 from nmtkit.align.symmetrize import HEURISTICS, Heuristic
-from nmtkit.errors import UserError, counted
+from nmtkit.errors import UserError, check_lines, counted
 from nmtkit.folders import ALIGN_FILES, TextFiles
 from nmtkit.lines import count_lines, move_into_place, read_lines, staging_folder
 from nmtkit.machine.progress import progress
@@ -85,23 +85,18 @@ def take_alignment(folder: Path, pharaoh: Path, threshold: int) -> AlignmentRepo
     prep = load_prep(folder)
     if not pharaoh.is_file():
         raise UserError(f"{pharaoh}: no such file")
-    aligned, pairs = count_lines(pharaoh), count_lines(folder / "train.src")
-    if aligned != pairs:
-        lines = f"{pharaoh} has {counted(aligned, 'line')} but {folder / 'train.src'} has {pairs}"
-        raise UserError(f"{lines}; align the text of that folder, without the pairs that nmtkit prep left out")
+    src, remedy = folder / "train.src", "align the text of that folder, without the pairs that nmtkit prep left out"
+    check_lines(pharaoh, count_lines(pharaoh), src, count_lines(src), remedy)
     with staging_folder(folder) as staging:
         return _write(folder, staging, prep, ["train"], read_alignment(pharaoh), pharaoh, threshold)
 
 
 def _sentences(folder: Path, split: str, prep: Prep) -> Iterator[tuple[list[str], list[str]]]:
     """The pairs of a split as whole words. Raises UserError if the two files have different lengths."""
-    paths = [folder / f"{split}.{side}" for side in ("src", "tgt")]
-    lines = [count_lines(path) for path in paths]
-    if lines[0] != lines[1]:
-        they = f"{paths[0]} has {counted(lines[0], 'line')} but {paths[1]} has {lines[1]}"
-        raise UserError(f"{they}; run nmtkit prep again")
+    src, tgt = (folder / f"{split}.{side}" for side in ("src", "tgt"))
+    check_lines(src, count_lines(src), tgt, count_lines(tgt), "run nmtkit prep again")
     src_join, tgt_join = JOIN[prep.src.segmentation], JOIN[prep.tgt.segmentation]
-    for src_line, tgt_line in zip(*map(read_lines, paths), strict=True):
+    for src_line, tgt_line in zip(read_lines(src), read_lines(tgt), strict=True):
         yield src_join(src_line.split()), tgt_join(tgt_line.split())
 
 

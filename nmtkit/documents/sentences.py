@@ -64,5 +64,5 @@ def between(text: str, spans: Sequence[Span], language: str) -> list[str]:
 
 def whole_lines(lines: Sequence[str]) -> list[Span]:
     """The spans of lines in a text that joins them by line feeds."""
-    ends = itertools.accumulate((len(line) + 1 for line in lines), initial=0)
-    return [Span(start, start + len(line)) for start, line in zip(ends, lines, strict=False)]
+    starts = itertools.accumulate((len(line) + 1 for line in lines), initial=0)
+    return [Span(start, start + len(line)) for start, line in zip(starts, lines, strict=False)]

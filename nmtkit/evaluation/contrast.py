@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from nmtkit.errors import UserError, counted
+from nmtkit.errors import UserError, check_lines
 from nmtkit.lines import raw_lines, read_lines
 
 # LingEval97's bins of distance and frequency.
@@ -107,9 +107,7 @@ def read_line_aligned(source: Path, correct: Path, incorrect: Path, type: str) -
     """
     files = [list(read_lines(path)) for path in (source, correct, incorrect)]
     for path, lines in zip((correct, incorrect), files[1:], strict=True):
-        if len(lines) != len(files[0]):
-            they = f"{path} has {counted(len(lines), 'line')} but {source} has {len(files[0])}"
-            raise UserError(f"{they}; make them correspond")
+        check_lines(path, len(lines), source, len(files[0]), "make them correspond")
     if not files[0]:
         raise UserError(f"{source} is empty: there is nothing to compare")
     entries: list[Entry] = []

@@ -19,7 +19,7 @@ from nmtkit.documents.sentences import Span, between, count_lines, sentences, wh
 from nmtkit.errors import UserError
 from nmtkit.serving.engine import Kind
 from nmtkit.serving.languages import direction, language_name
-from nmtkit.serving.limits import ATTENTION, LENGTH, LINE, TERMS, Limits
+from nmtkit.serving.limits import ATTENTION, LENGTH, LINE, MORE, TERMS, Limits
 from nmtkit.serving.search import Answer, Description
 from nmtkit.serving.service import Service, check_characters
 from nmtkit.translation.request import WITHOUT_BEAM, WITHOUT_SEARCH, Request
@@ -123,7 +123,7 @@ def read(values: dict[str, Any], default: Request, limits: Limits) -> tuple[Aske
         raise UserError(f"`terms`: they have {len(terms)} characters; the limit is {TERMS}")
     most = {
         "n_best": limits.beam, "mbr": limits.beam, "beam_size": limits.beam, "max_input_length": default.limit,
-        "max_len_a": LENGTH, "max_len_b": 100,
+        "max_len_a": LENGTH, "max_len_b": MORE,
     }  # fmt: skip
     for name, bound in most.items():
         value = getattr(request, name)

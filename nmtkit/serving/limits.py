@@ -7,7 +7,7 @@ from nmtkit.options import Option, option
 # Fixed limits. Characters are Unicode code points.
 LINE = 20_000  # characters of a line or sentence
 ATTENTION = 20_000  # characters of a text with attention weights, whose size is quadratic
-LENGTH = 4  # of max_len_a
+LENGTH, MORE = 4, 100  # of max_len_a and max_len_b
 TERMS = 20_000  # characters of the terms of a request
 FILE = 20 << 20  # bytes of a document with its form
 FILES = 200 << 20  # bytes of translated documents that wait for their download

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 from unicodedata import is_normalized
 
-from nmtkit.errors import UserError, counted
+from nmtkit.errors import UserError, check_lines
 from nmtkit.folders import SPLITS
 from nmtkit.lines import decode_line, file_of, parse_line, raw_lines, real_path
 from nmtkit.machine.processes import Workers
@@ -57,11 +57,10 @@ def read_all(raw: Mapping[str, Files], references: Sequence[Path], pool: Workers
     for src, tgt in ((src, tgt) for src, *others in groups.values() for tgt in others):
         if real_path(src) == real_path(tgt):
             raise UserError(f"{src}: is both sides; name a source file and a target file")
-        if contents[src].lines != contents[tgt].lines:
-            raise UserError(
-                f"{src} has {counted(contents[src].lines, 'line')} but {tgt} has {contents[tgt].lines}; they must be "
-                "aligned line by line: find the first misaligned pair, where a line was lost or broken in two"
-            )
+        check_lines(
+            src, contents[src].lines, tgt, contents[tgt].lines,
+            "they must be aligned line by line: find the first misaligned pair, where a line was lost or broken in two",
+        )  # fmt: skip
     if "dev" in raw and not has_words(raw["dev"]):
         raise UserError(f"{raw['dev'].src}, {raw['dev'].tgt}: {NO_WORDS}; training needs another one")
     if not contents[raw["train"].src].lines:
@@ -173,6 +172,6 @@ def _direction(folder: Path, languages: list[str], src: str | None, tgt: str | N
 def language_of(path: Path) -> str:
     """The language at the end of a file name: fr for corpus.fr.gz. Raises UserError if there is none."""
     match = re.search(rf"\.({_LANGUAGE})(?:\.gz|\.zst)?$", path.name)
-    if not match or match[1] in ("gz", "zst", "txt", "raw", "tok"):
+    if not match or match[1] in ("csv", "gz", "raw", "src", "tgt", "tok", "txt", "xml", "zst"):
         raise UserError(f"{path}: its name does not end in a language; give `src_lang` and `tgt_lang`")
     return match[1]

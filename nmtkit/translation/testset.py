@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from nmtkit.align.posunk import UNKNOWN
-from nmtkit.errors import UserError, counted
+from nmtkit.errors import UserError, check_lines, counted
 from nmtkit.evaluation.comparison import Compared, System
 from nmtkit.evaluation.forced import cross_entropy
 from nmtkit.evaluation.names import UnknownCounts
@@ -61,9 +61,7 @@ def read_set(texts: Sequence[Path | str | Sequence[str]]) -> list[list[str]]:
     for name, lines in zip(names, read, strict=True):
         if not lines:
             raise UserError(f"{name} is empty: there is nothing to score")
-        if len(lines) != len(read[0]):
-            they = f"{name} has {counted(len(lines), 'line')} but {names[0]} has {len(read[0])}"
-            raise UserError(f"{they}; make them correspond")
+        check_lines(name, len(lines), names[0], len(read[0]), "make them correspond")
     return read
 
 

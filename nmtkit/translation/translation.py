@@ -157,6 +157,7 @@ class Writer:
             coverage = sum(p.score - search.score(sum(p.log_probs), len(p.log_probs)) for p in parts)
             score = search.score(sum(log_probs), len(log_probs)) + (coverage if search.coverage_penalty else 0.0)
         written = [token for part in parts for token in part.written]
+        seen = [part.seen for part in parts if part.seen is not None]
         looks = tuple(part.attention for part in parts if part.attention is not None)
         return Translation(
             text=self._text(written, request.tokenized),
@@ -169,7 +170,7 @@ class Writer:
             looks=looks or None,
             pieces=len(parts),
             replaced=_renumbered(parts, sources) if request.replace_unk else None,
-            seen=sum(part.seen or 0.0 for part in parts) / len(source) if any(part.seen for part in parts) else None,
+            seen=sum(seen) / len(source) if seen and source else None,
             terms=None if request.terms is None else [term for part in parts for term in part.terms],
         )
 

@@ -17,6 +17,7 @@ from nmtkit.align.lexicon import Lexicon
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError, counted, refuse_string
 from nmtkit.evaluation.forced import score_candidates
+from nmtkit.lines import tokens_of
 from nmtkit.search.batching import Targets, translate_each
 from nmtkit.search.beam import Floats, Hypothesis
 from nmtkit.search.constraints import Constraints
@@ -370,4 +371,4 @@ def _texts(name: str, texts: Iterable[str]) -> list[str]:
 
 def _written(line: str, pipeline: TextPipeline, tokenized: bool) -> list[str]:
     """The surface words of a line, or its tokens if it is ``tokenized``."""
-    return [token for token in line.split(" ") if token] if tokenized else pipeline.surface_words(line)
+    return tokens_of(line) if tokenized else pipeline.surface_words(line)

@@ -8,7 +8,7 @@ from nmtkit.align.lexicon import NO_LEXICON, Lexicon
 from nmtkit.align.pharaoh import check_links, parse_links
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError
-from nmtkit.lines import beside_lines
+from nmtkit.lines import beside_lines, tokens_of
 from nmtkit.options import Option, by_keyword, option
 from nmtkit.symbols import SPELLINGS, UNK
 
@@ -48,7 +48,7 @@ def replace_lines(options: PosunkOptions) -> Iterator[str]:
     pairs = beside_lines(options.lines, Path(options.source), place)
     linked = beside_lines(pairs, Path(alignment), place) if alignment else ((pair, "") for pair in pairs)
     for number, ((line, read), pharaoh) in enumerate(linked, 1):
-        target, words = _words(line), _words(read)
+        target, words = tokens_of(line), tokens_of(read)
         links = parse_links(pharaoh, alignment or place, number)
         check_links(links, len(words), len(target), alignment or place, number)
         if SPELLINGS[UNK] in target and alignment is None:
@@ -64,8 +64,3 @@ def replace_lines(options: PosunkOptions) -> Iterator[str]:
 
 
 posunk = by_keyword(PosunkOptions, replace_lines)
-
-
-def _words(line: str) -> list[str]:
-    """The words of a tokenised line; unlike ``split()`` it splits at spaces only, and not at U+00A0, for example."""
-    return [word for word in line.split(" ") if word]

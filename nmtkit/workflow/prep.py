@@ -221,17 +221,17 @@ def _side(
 
 
 def _by_language(argument: str, texts: Sequence[str], languages: tuple[str, str]) -> dict[str, str]:
-    """The values of ``[LANGUAGE=]VALUE`` by language; a tokenizer without a language is for both."""
-    values: dict[str, str] = {}
+    """The values of ``[LANGUAGE=]VALUE`` by language; a tokenizer without a language is for those that none names."""
+    general, values = dict[str, str](), dict[str, str]()
     for text in texts:
         language, equals, value = text.partition("=")
         if not equals and argument == "tokenizer":
-            values = dict.fromkeys(languages, text)
+            general = dict.fromkeys(languages, text)
         elif language in languages and value:
             values[language] = value
         else:
             raise UserError(f"`{argument}` {text}: expected LANGUAGE=VALUE with {' or '.join(languages)} as LANGUAGE")
-    return values
+    return general | values
 
 
 def _rules(drop: str | Sequence[str]) -> tuple[Drop, ...]:

@@ -143,8 +143,8 @@ def _warn_of_unseen(
 def translate_text(options: LineOptions) -> "Iterator[list[list[Translation]]]":
     """``translate_windows`` that copies text that matches a pattern of ``options.keep``.
 
-    Raises UserError for a string as ``options.lines``, for an invalid pattern, for patterns together with given targets
-    or tokenised lines, and for ``options.columns``.
+    Raises UserError for a string as ``options.lines``, for an invalid pattern, for patterns together with sampling,
+    given targets or tokenised lines, for patterns and a model without attention, and for ``options.columns``.
     """
     refuse_string("lines", options.lines)
     if options.columns:
@@ -156,8 +156,8 @@ def translate_text(options: LineOptions) -> "Iterator[list[list[Translation]]]":
 
 def _with_kept(options: LineOptions) -> "Iterator[list[list[Translation]]]":
     """``translate_text`` with patterns."""
-    for name in ("prefixes", "references", "tokenized"):
-        if getattr(options.request, name):
+    for name in ("prefixes", "references", "seed", "tokenized"):
+        if getattr(options.request, name) not in (None, False):
             raise UserError(f"`keep` and `{name}` exclude each other; leave one of them out")
     with loading():
         from nmtkit.documents.alignment import align
@@ -166,6 +166,8 @@ def _with_kept(options: LineOptions) -> "Iterator[list[list[Translation]]]":
 
         keep = patterns(options.keep)
         translator = translator_of(models_of(options, models_at(options.model, options.checkpoint)))
+    if not translator.has_attention:
+        raise UserError("`keep`: this model cannot align words: it has no attention")
     words = stand_ins(translator)
     waiting: deque[tuple[str, list[Hole]]] = deque()
 

@@ -218,7 +218,7 @@ def test_only_unknown_words_change_and_without_a_plausible_source_word_the_paper
     source = list("wxyz")
     looks = {t: [w / 10 for w in weights[t]] for t, word in enumerate(target) if word == "<unk>"}
     links = most_looked_at(looks)
-    assert all(looks[t][s] == max(looks[t]) and s < len(source) for s, t in links)
+    assert all(looks[t][s] == max(looks[t]) > 0 and s < len(source) for s, t in links)
     result, _ = Matcher(NO_LEXICON, known, capitals=True).replace(target, [], looks, source, source)
     assert [a for a, b in zip(result, target, strict=True) if b not in UNKNOWN] == [
         w for w in target if w not in UNKNOWN

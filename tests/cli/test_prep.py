@@ -151,6 +151,14 @@ def test_each_language_can_have_its_own_tokenizer(nmtkit: Run, folder: Path, mon
     assert lines == [line.replace("a", "X", 1) for line in FRENCH]
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_tokenizer_without_a_language_is_for_the_other_language(nmtkit: Run, folder: Path, order: int) -> None:
+    moses, none = ("--tokenizer=moses", "--tokenizer=fr=none")[::order]
+    assert nmtkit("prep", "-s", "en", moses, none, "--words", "-j1").status == 0
+    prep = load_prep(folder / "data")
+    assert (prep.src.tokenizer, prep.tgt.tokenizer) == ("moses", "none")
+
+
 def test_a_development_set_can_have_several_references(nmtkit: Run, folder: Path) -> None:
     (folder / "more").write_text("a\nb\n\n")
     assert nmtkit("prep", "-s", "en", "-j1", "--dev-reference", "more", "--dev-reference", "raw/dev.fr").status == 0

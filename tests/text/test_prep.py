@@ -507,7 +507,9 @@ def test_a_file_name_ends_in_its_language(name: str, language: str) -> None:
     assert language_of(Path(name)) == language
 
 
-@pytest.mark.parametrize("name", ["train", "train.txt", "train.gz", "train.english", "train.tsv:1"])
+@pytest.mark.parametrize(
+    "name", ["train", "train.txt", "train.gz", "train.csv", "train.src", "train.english", "train.tsv:1"]
+)
 def test_a_file_name_without_a_language_asks_for_it(name: str) -> None:
     with pytest.raises(UserError, match=f"{name}: its name does not end in a language; give `src_lang` and `tgt_lang`"):
         language_of(Path(name))

@@ -62,6 +62,8 @@ def test_a_document_takes_every_option_of_lines(folder: Path) -> None:
         (("broken.html",), "broken.html: is not well-formed XML: "),
         (("page.pdf",), "page.pdf: cannot be translated: a PDF stores positions of letters"),
         (("page.html", "-m", "blind"), "this model cannot align words: it has no attention"),
+        (("--keep", "a", "--sample", "lines.txt"), "--keep and --sample exclude each other"),
+        (("--keep", "a", "-m", "blind", "lines.txt"), "--keep: this model cannot align words: it has no attention"),
         (("page.html", "--keep", "("), "--keep: '(' is not a regular expression: "),
         (("page.html", "--columns", "2"), "page.html: --columns is for tables (csv, tsv)"),
         (("--columns", "2", "lines.txt"), "--columns: is for documents (csv, tsv), not for lines"),
