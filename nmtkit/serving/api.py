@@ -15,7 +15,7 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response
 
 from nmtkit.config import build, unknown_key
-from nmtkit.documents.sentences import Span, between, count_lines, sentences, whole_lines
+from nmtkit.documents.sentences import Span, between, whole_lines
 from nmtkit.errors import UserError
 from nmtkit.serving.engine import Kind
 from nmtkit.serving.languages import direction, language_name
@@ -87,10 +87,10 @@ async def translate(service: Service, http: HttpRequest) -> Response:
     service.check_text(text, request)
     if asked.lines is not None and not asked.split:
         spans = whole_lines(asked.lines)
+        service.check_sentences(spans)
     else:
-        service.check_number(count_lines(text))  # before sentence splitting, which blocks the event loop
-        spans = sentences(text, model.source, service.split if asked.split is None else asked.split)
-    service.check_sentences(spans)
+        split = service.split if asked.split is None else asked.split
+        [spans] = await service.sentences([text], model.source, split)
     sources = [text[span.start : span.end] for span in spans]
     targets = asked.prefixes if asked.prefixes is not None else asked.references
     request = replace(request, quality=True)

@@ -2,7 +2,8 @@
 
 import contextlib
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from typing import Any
 
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.applications import Starlette
@@ -19,11 +20,11 @@ from starlette.staticfiles import StaticFiles
 from nmtkit.errors import UserError
 from nmtkit.machine.processes import WorkerLost
 from nmtkit.serving import api, libre
-from nmtkit.serving.engine import Busy, Late, log_error
+from nmtkit.serving.engine import Busy, log_error
 from nmtkit.serving.files import Files
-from nmtkit.serving.service import HttpError, Service
+from nmtkit.serving.service import HttpError, Service, within
 
-Handler = Callable[[Service, HttpRequest], Awaitable[Response]]
+Handler = Callable[[Service, HttpRequest], Coroutine[Any, Any, Response]]
 
 GONE = 499  # for the metrics only: the client has closed the connection
 
@@ -84,7 +85,7 @@ def guarded(service: Service, path: str, handler: Handler) -> Callable[[HttpRequ
     async def endpoint(http: HttpRequest) -> Response:
         began = time.monotonic()
         try:
-            response = await handler(service, http)
+            response = await within(service.limits.timeout, handler(service, http))
         except HttpError as error:
             response = refusal(error.status, str(error))
         except WorkerLost:
@@ -94,8 +95,8 @@ def guarded(service: Service, path: str, handler: Handler) -> Callable[[HttpRequ
         except Busy as error:
             response = refusal(503, str(error))
             response.headers["Retry-After"] = str(error.seconds)
-        except Late as error:
-            response = refusal(504, str(error))
+        except TimeoutError:
+            response = refusal(504, f"the request took more than {service.limits.timeout:g} seconds")
         except ClientDisconnect:
             response = Response(status_code=GONE)
         except Exception as error:

@@ -2,7 +2,7 @@
 
 It runs on the event loop and never blocks; workers search in threads or processes. Sentences that arrive during a
 search go into the next batch. A batch takes one sentence from each request in turn, so that a single sentence does not
-wait behind another client's ten thousand.
+wait behind another client's ten thousand. Other slow work, such as reading a document, has threads of its own.
 """
 
 import asyncio
@@ -13,7 +13,10 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
+from contextlib import suppress
+from functools import partial
+from threading import Thread
+from typing import Any, NamedTuple, TypeVar
 
 from nmtkit.errors import UserError
 from nmtkit.machine.processes import WorkerLost
@@ -24,11 +27,14 @@ from nmtkit.translation.request import Request
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 # Target time of a batch. A request waits for the running batch and its own, but small batches are less efficient: at
 # one second, throughput is 90 % of the maximum.
 SECONDS = 1.0
 LEAST = 1_000  # minimum characters of a batch; smaller ones are hardly faster
 MOST = 2_048  # maximum sentences of a batch
+ASIDE = 4  # threads for other work at a time
 EMPTY = Answer([""], [], "")
 
 
@@ -38,10 +44,6 @@ class Busy(Exception):
     def __init__(self, reason: str, seconds: int) -> None:
         super().__init__(reason)
         self.seconds = seconds
-
-
-class Late(Exception):
-    """The request has timed out."""
 
 
 class Kind(NamedTuple):
@@ -77,21 +79,22 @@ class _Work:
 class Engine:
     """The queue of a server and its workers; ``search`` is called in as many threads."""
 
-    def __init__(self, search: Callable[[Batch], list[Answer]], workers: int, timeout: float, metrics: Metrics) -> None:
-        self._search, self._timeout, self._metrics = search, timeout, metrics
+    def __init__(self, search: Callable[[Batch], list[Answer]], workers: int, metrics: Metrics) -> None:
+        self._search, self._metrics = search, metrics
         self._threads = ThreadPoolExecutor(workers, thread_name_prefix="search")
         self._idle = workers
         self._ring = deque[_Work]()  # requests with queued sentences, round robin
         self._speed = dict[str, float]()  # characters per second, by model
         self._tasks = set[asyncio.Task[None]]()
+        self._few, self._aside = asyncio.Semaphore(ASIDE), set[asyncio.Future[Any]]()
         self._stopping = False
         self._queued = 0  # characters
 
     async def answer(self, kind: Kind, sentences: Sequence[str], targets: Sequence[str] | None) -> list[Answer]:
         """The answer to each sentence; cancelling removes its sentences from the queue.
 
-        Raises Busy if the queue is full or the server is shutting down, Late after the timeout, and UserError if the
-        model does not support the request.
+        Raises Busy if the queue is full or the server is shutting down, and UserError if the model does not support the
+        request.
         """
         work = _Work(kind, sentences, targets)
         weight = work.weight()
@@ -106,16 +109,33 @@ class Engine:
         self._add(weight, len(sentences))
         self._begin()
         try:
-            done, _ = await asyncio.wait([work.done], timeout=self._timeout)
-            if not done:
-                raise Late(f"the translation took more than {self._timeout:g} seconds")
-            return work.done.result()
+            return await work.done
         finally:
             self._forget(work)
 
+    async def aside(self, function: Callable[..., T], *arguments: Any) -> T:
+        """``function(*arguments)`` in a thread. It cannot be stopped; nobody waits for it after a cancellation.
+
+        Raises Busy if the server is shutting down.
+        """
+        async with self._few:
+            if self._stopping:
+                raise Busy("the server is shutting down", 10)
+            done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+            self._aside.add(done)
+            try:
+                # Not in an executor, because Python waits for its threads before it exits.
+                Thread(target=_work, args=(done, partial(function, *arguments)), daemon=True).start()
+                return await done
+            finally:
+                self._aside.remove(done)
+
     def stop(self) -> None:
-        """Refuse queued and new requests; running searches are finished."""
+        """Refuse queued and new requests, and those that wait for a thread; running searches are finished."""
         self._stopping = True
+        for done in self._aside:
+            if not done.done():
+                done.set_exception(Busy("the server is shutting down", 10))
         for work in list(self._ring):
             self._forget(work)
             work.fail(Busy("the server is shutting down", 10))
@@ -227,6 +247,16 @@ class Engine:
         except WorkerLost:
             log.warning("a worker process was killed and has been replaced")
             return await loop.run_in_executor(self._threads, self._search, query)
+
+
+def _work(done: asyncio.Future[T], function: Callable[[], T]) -> None:
+    """In a thread: call a function, and tell its result to the event loop unless nobody waits for it any more."""
+    try:
+        tell = partial(done.set_result, function())
+    except Exception as error:
+        tell = partial(done.set_exception, error)
+    with suppress(RuntimeError):  # the event loop has been closed
+        done.get_loop().call_soon_threadsafe(lambda: None if done.done() else tell())
 
 
 def log_error(error: BaseException) -> None:

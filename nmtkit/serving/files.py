@@ -44,7 +44,7 @@ class Files:
 
     def __init__(self) -> None:
         self._waiting = dict[str, _File]()  # oldest first, by the secret part of their addresses
-        self._one = asyncio.Lock()  # one document at a time is read or written: that takes memory
+        self._two = asyncio.Semaphore(2)  # documents that are read or written at a time: that takes memory
 
     async def translate(self, service: Service, http: HttpRequest) -> Response:
         """Translate a document."""
@@ -60,12 +60,12 @@ class Files:
         finally:
             await form.close()
         model = _model(service, form)
-        async with self._one:
-            document, planned = await asyncio.to_thread(_read, service, model, name, content, columns)
+        async with self._two:
+            document, planned = await service.engine.aside(_read, service, model, name, content, columns)
         request = replace(request, attention=planned.aligned, quality=True)
         answers = await service.answers(http, Kind(model.name, request, full=False), planned.sentences, None)
-        async with self._one:
-            written = await asyncio.to_thread(_written, document, planned, answers)
+        async with self._two:
+            written = await service.engine.aside(_written, document, planned, answers)
         key, path = secrets.token_urlsafe(18), PurePath(name)
         file = _File(f"{path.stem}.{model.target}{path.suffix}", written, time.monotonic() + WAITING)
         self._waiting[key] = file
@@ -131,7 +131,7 @@ def _read(service: Service, model: Description, name: str, content: bytes, colum
     service.check_text("\n".join(segment.text for segment in document.segments), service.request)
     service.check_number(sum(count_lines(segment.text) for segment in document.segments))
     planned = plan(document.segments, model.source, model.target, model.stand_ins, split=service.split)
-    service.check_sentences([Span(0, len(sentence)) for sentence in planned.sentences])
+    service.check_sentences(Span(0, len(sentence)) for sentence in planned.sentences)
     return document, planned
 
 

@@ -5,7 +5,7 @@
 """
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar
 from urllib.parse import parse_qsl
@@ -16,12 +16,12 @@ from starlette.responses import JSONResponse, Response
 from nmtkit.config import build
 from nmtkit.documents.formats import SUFFIXES
 from nmtkit.documents.html import Html
-from nmtkit.documents.sentences import Span, between, count_lines, sentences
-from nmtkit.documents.translate import plan
+from nmtkit.documents.sentences import Span, between, count_lines
+from nmtkit.documents.translate import Plan, plan
 from nmtkit.errors import UserError
 from nmtkit.serving.engine import Kind
 from nmtkit.serving.languages import language_name
-from nmtkit.serving.search import Description
+from nmtkit.serving.search import Answer, Description
 from nmtkit.serving.service import HttpError, Service
 from nmtkit.translation.request import Request
 
@@ -149,9 +149,7 @@ async def _translated_text(
 
     Sentences with fewer translations repeat their last one.
     """
-    service.check_number(sum(map(count_lines, texts)))  # before sentence splitting, which blocks the event loop
-    spans = [sentences(text, model.source, service.split) for text in texts]
-    service.check_sentences([span for each in spans for span in each])
+    spans = await service.sentences(texts, model.source, service.split)
     sources = [text[span.start : span.end] for text, each in zip(texts, spans, strict=True) for span in each]
     answers = iter(await service.answers(http, Kind(model.name, request, full=False), sources, None))
     translated = []
@@ -168,15 +166,26 @@ async def _translated_html(
     service: Service, http: HttpRequest, model: Description, request: Request, texts: Sequence[str]
 ) -> list[list[str]]:
     """The same for pages and fragments of HTML, with their markup around the right words."""
+    pages, sources = await service.engine.aside(_read, service, model, texts)
+    request = replace(request, attention=any(planned.aligned for _, planned in pages))
+    answers = await service.answers(http, Kind(model.name, request, full=False), sources, None)
+    return await service.engine.aside(_written, pages, answers)
+
+
+def _read(service: Service, model: Description, texts: Sequence[str]) -> tuple[list[tuple[Html, Plan]], list[str]]:
+    """Pages with their plans, and all their sentences."""
     pages = [Html(text.encode(), model.target) for text in texts]
     service.check_number(sum(count_lines(segment.text) for page in pages for segment in page.segments))
     plans = [plan(page.segments, model.source, model.target, model.stand_ins, split=service.split) for page in pages]
     sources = [source for each in plans for source in each.sentences]
-    service.check_sentences([Span(0, len(source)) for source in sources])
-    request = replace(request, attention=any(each.aligned for each in plans))
-    answers = iter(await service.answers(http, Kind(model.name, request, full=False), sources, None))
-    translated = []
-    for page, planned in zip(pages, plans, strict=True):
+    service.check_sentences(Span(0, len(source)) for source in sources)
+    return list(zip(pages, plans, strict=True)), sources
+
+
+def _written(pages: Sequence[tuple[Html, Plan]], answers: Iterable[Answer]) -> list[list[str]]:
+    """Each page with the best translation of each sentence, then with the second best, and so on."""
+    answers, translated = iter(answers), []
+    for page, planned in pages:
         ranked = _ranked([answer.aligned for answer in itertools.islice(answers, len(planned.sentences))])
         # What was lost is not logged, because it is a client's text.
         translated.append([page.write(planned.finish(best, warn=lambda *lost: None)).decode() for best in ranked])

@@ -86,7 +86,7 @@ class Server:
                 warm = partial(describe, self._offers)
                 list(threads.map(lambda _: workers.call(warm, self._request), range(self._jobs)))
             metrics, function = Metrics(), partial(search, self._offers)
-            engine = Engine(lambda batch: workers.call(function, batch), self._jobs, self._limits.timeout, metrics)
+            engine = Engine(lambda batch: workers.call(function, batch), self._jobs, metrics)
             models = {each.name: each for each in self.models}
             service = Service(models, engine, self._limits, metrics, self._request, self._split, self._key)
             config = uvicorn.Config(

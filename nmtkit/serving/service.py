@@ -2,15 +2,16 @@
 
 import asyncio
 import hmac
+import itertools
 import json
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from starlette.requests import ClientDisconnect
 from starlette.requests import Request as HttpRequest
 
-from nmtkit.documents.sentences import Span
+from nmtkit.documents.sentences import Span, count_lines, sentences
 from nmtkit.errors import UserError
 from nmtkit.serving.engine import Engine, Kind
 from nmtkit.serving.limits import ATTENTION, LINE, TRANSFER, Limits
@@ -55,8 +56,8 @@ class Service:
     async def body(self, http: HttpRequest, most: int) -> bytes:
         """The body of a request. Raises HttpError if it has more than ``most`` bytes or takes too long."""
         try:
-            return await asyncio.wait_for(_body(http, most), TRANSFER)
-        except asyncio.TimeoutError:
+            return await within(TRANSFER, _body(http, most))
+        except TimeoutError:
             raise HttpError(408, f"the request was not complete after {TRANSFER:g} seconds") from None
 
     async def json(self, http: HttpRequest) -> dict[str, Any]:
@@ -95,10 +96,23 @@ class Service:
                 many = f", {times} times for `n_best` or `mbr`" if times > 1 else ""
                 raise HttpError(413, f"the text has {len(text)} characters{many}; the limit {what}is {most}")
 
-    def check_sentences(self, sentences: Sequence[Span]) -> None:
+    async def sentences(self, texts: Sequence[str], language: str, split: bool) -> list[list[Span]]:
+        """The sentences of each text. Raises HttpError for too many lines or sentences, or one that is too long."""
+        self.check_number(sum(map(count_lines, texts)))  # before they are split, which takes longer
+
+        def each() -> list[list[Span]]:
+            return [sentences(text, language, split) for text in texts]
+
+        # Short texts are split in milliseconds, and need not wait for a thread.
+        spans = each() if sum(map(len, texts)) <= LINE else await self.engine.aside(each)
+        self.check_sentences(itertools.chain.from_iterable(spans))
+        return spans
+
+    def check_sentences(self, spans: Iterable[Span]) -> None:
         """Raise HttpError for too many lines or sentences, or one that is too long."""
-        self.check_number(len(sentences))
-        longest = max((span.end - span.start for span in sentences), default=0)
+        lengths = [span.end - span.start for span in spans]
+        self.check_number(len(lengths))
+        longest = max(lengths, default=0)
         if longest > LINE:
             raise HttpError(413, f"a line or sentence has {longest} characters, more than {LINE}")
 
@@ -112,6 +126,21 @@ class Service:
     ) -> list[Answer]:
         """The answer to each sentence. Raises ClientDisconnect, and cancels the search, if the client disconnects."""
         return await _unless_gone(http, self.engine.answer(kind, sentences, targets))
+
+
+async def within(seconds: float, work: Coroutine[Any, Any, T]) -> T:
+    """The result of ``work``; after so many seconds, it is cancelled and TimeoutError raised.
+
+    ``asyncio.wait_for`` would ignore a cancellation at the moment when the work is done, before Python 3.12.
+    """
+    working = asyncio.create_task(work)
+    try:
+        await asyncio.wait([working], timeout=seconds)
+        if working.done():
+            return working.result()
+        raise TimeoutError
+    finally:
+        working.cancel()
 
 
 async def _body(http: HttpRequest, most: int) -> bytes:

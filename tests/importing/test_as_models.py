@@ -81,7 +81,7 @@ def test_it_is_served(model: Path, lines: list[list[str]]) -> None:
     translators_of.cache_clear()
     offers = (Offer("model", Models((model,), "cpu", None, None, "float32", None)),)
     models, metrics, limits = {each.name: each for each in describe(offers, Request())}, Metrics(), Limits()
-    engine = Engine(partial(search, offers), 1, limits.timeout, metrics)
+    engine = Engine(partial(search, offers), 1, metrics)
     app = make_app(Service(models, engine, limits, metrics, Request(), False, None), (), ("*",))
     with TestClient(app) as client:
         answer = client.post("/v1/translate", json={"text": lines[0][3]})

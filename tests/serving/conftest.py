@@ -48,7 +48,7 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
             offers = tuple(offer(write_folder(tmp_path / name)) for name in names or ("run",))
             models = {each.name: each for each in describe(offers, request)}
             metrics = Metrics()
-            engine = Engine(partial(search, offers), 1, limits.timeout, metrics)
+            engine = Engine(partial(search, offers), 1, metrics)
             service = Service(models, engine, limits, metrics, request, split, key)
             return running.enter_context(TestClient(make_app(service, origins, hosts)))
 

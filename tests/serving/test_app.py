@@ -4,13 +4,16 @@ import json
 import logging
 import re
 import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
 
-from nmtkit.serving import api, search, service
+from nmtkit.serving import api, libre, search, service
 from nmtkit.serving.engine import Busy, Engine
 from nmtkit.serving.limits import Limits
 from tests.serving.conftest import Start
@@ -198,6 +201,33 @@ def test_sentences_of_a_disconnected_client_are_dropped(start: Start) -> None:
     assert "nmtkit_queued_sentences 0.0" in client.get("/metrics").text
 
 
+def test_a_text_or_page_that_takes_long_to_read_does_not_hold_up_others(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, others = start(), threading.Event()
+
+    def after_others(function: Callable[..., Any], *given: Any) -> Any:
+        assert others.wait(30)
+        return function(*given)
+
+    monkeypatch.setattr(service, "LINE", 3)
+    monkeypatch.setattr(service, "sentences", partial(after_others, service.sentences))
+    monkeypatch.setattr(libre, "Html", partial(after_others, libre.Html))
+    for path, asked in (
+        ("/v1/translate", {"text": "a\nb\nc"}),
+        ("/translate", {"q": "a\nb\nc", "source": "en", "target": "en"}),
+        ("/translate", {"q": "<p>a", "source": "en", "target": "en", "format": "html"}),
+    ):
+        others.clear()
+        with ThreadPoolExecutor() as threads:
+            slow = threads.submit(client.post, path, json=asked)
+            assert client.get("/health").status_code == 200
+            assert client.post("/v1/translate", json={"lines": ["a"]}).status_code == 200
+            assert not slow.done()
+            others.set()
+        assert slow.result().status_code == 200
+
+
 def test_a_full_queue_answers_with_a_retry_time(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     client = start()
 
@@ -211,7 +241,7 @@ def test_a_full_queue_answers_with_a_retry_time(start: Start, monkeypatch: pytes
         assert answer.json() == {"error": "the queue is full"}
 
 
-def test_a_search_that_takes_too_long_is_answered_with_504(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_that_takes_too_long_is_answered_with_504(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     answered, fields = threading.Event(), search._fields
 
     def waiting(translations: list[search.Translation]) -> str:
@@ -223,4 +253,4 @@ def test_a_search_that_takes_too_long_is_answered_with_504(start: Start, monkeyp
         status, reason = refusal(start(limits=Limits(timeout=1e-6)), lines=["a b c"])
     finally:
         answered.set()
-    assert (status, reason) == (504, "the translation took more than 1e-06 seconds")
+    assert (status, reason) == (504, "the request took more than 1e-06 seconds")

@@ -1,11 +1,14 @@
 import re
+import threading
 import time
+from typing import Any
 from urllib.parse import unquote
 
 import pytest
 from starlette.testclient import TestClient
 
 from nmtkit.documents.formats import SUFFIXES
+from nmtkit.documents.segment import Document
 from nmtkit.serving import files
 from nmtkit.serving.limits import FILE, Limits
 from tests.documents.files import odt, read
@@ -116,6 +119,22 @@ def test_files_have_the_limits_of_texts(start: Start) -> None:
     assert asked(client, "a.html", b"<p>" + b"a " * 20) == (413, "the text has 39 characters; the limit is 20")
     assert asked(client, "a.html", b"<p>a" * 4)[0] == 413
     assert asked(client, "a.html", bytes(FILE + 1)) == (413, f"the request has more than {FILE} bytes")
+
+
+def test_a_document_that_takes_too_long_is_given_up_and_does_not_hold_up_others(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, go_on, read_document = start(limits=Limits(timeout=1)), threading.Event(), files.read_document
+
+    def slowly(name: str, *given: Any) -> Document:
+        assert name == "a.html" or go_on.wait(60)
+        return read_document(name, *given)
+
+    monkeypatch.setattr(files, "read_document", slowly)
+    for _ in range(3):
+        assert asked(client, "slow.html", PAGE) == (504, "the request took more than 1 seconds")
+    assert asked(client, "a.html", PAGE)[0] == 200
+    go_on.set()
 
 
 def test_files_are_kept_for_a_while_and_the_oldest_go_first(
