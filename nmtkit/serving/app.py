@@ -22,6 +22,7 @@ from nmtkit.machine.processes import WorkerLost
 from nmtkit.serving import api, libre
 from nmtkit.serving.engine import Busy, log_error
 from nmtkit.serving.files import Files
+from nmtkit.serving.search import ModelLost
 from nmtkit.serving.service import HttpError, Service, within
 
 Handler = Callable[[Service, HttpRequest], Coroutine[Any, Any, Response]]
@@ -90,6 +91,8 @@ def guarded(service: Service, path: str, handler: Handler) -> Callable[[HttpRequ
             response = refusal(error.status, str(error))
         except WorkerLost:
             response = refusal(500, "the search process was killed, perhaps out of memory")
+        except ModelLost:
+            response = refusal(500, "the model can no longer be loaded; see the server's log")
         except UserError as error:
             response = refusal(400, str(error))
         except Busy as error:

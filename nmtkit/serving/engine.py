@@ -22,7 +22,7 @@ from nmtkit.errors import UserError
 from nmtkit.machine.processes import WorkerLost
 from nmtkit.serving.limits import QUEUE
 from nmtkit.serving.metrics import Metrics
-from nmtkit.serving.search import Answer, Batch
+from nmtkit.serving.search import Answer, Batch, ModelLost
 from nmtkit.translation.request import Request
 
 log = logging.getLogger(__name__)
@@ -227,7 +227,9 @@ class Engine:
         except Exception as error:
             work = batch[0][0]
             if all(other is work for other, _ in batch):
-                if not isinstance(error, UserError):
+                if isinstance(error, ModelLost):
+                    log.error("the process that replaces a killed worker cannot load the models: %s", error)
+                elif not isinstance(error, UserError):
                     log_error(error)
                 self._forget(work)
                 work.fail(error)

@@ -5,6 +5,7 @@ A worker is a process, or the only search thread. It also serialises the answers
 
 import json
 import math
+import zlib
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -12,6 +13,7 @@ from typing import Any, NamedTuple
 from nmtkit.documents.alignment import Aligned, align
 from nmtkit.documents.placeholders import stand_ins
 from nmtkit.errors import UserError
+from nmtkit.folders import CHECKSUMS
 from nmtkit.search.ensemble import Ensemble
 from nmtkit.translation.jobs import Models, load_here
 from nmtkit.translation.request import Request
@@ -20,10 +22,20 @@ from nmtkit.translation.translator import Translator
 
 
 class Offer(NamedTuple):
-    """A translator to serve: its public name, and the models to load."""
+    """A translator to serve: its public name, and the models to load, with the checksums that they had at the start."""
 
     name: str
     models: Models
+    sums: int
+
+    @classmethod
+    def now(cls, name: str, models: Models) -> "Offer":
+        """The offer of models as they are now."""
+        return cls(name, models, _sums(models))
+
+
+class ModelLost(UserError):
+    """A process that replaces a killed worker cannot load the same models."""
 
 
 class Description(NamedTuple):
@@ -62,13 +74,22 @@ class Answer(NamedTuple):
 def translators_of(offers: tuple[Offer, ...]) -> dict[str, Translator]:
     """The translators of this process by name, loaded once.
 
-    Raises UserError for models that cannot be used.
+    Raises UserError for models that cannot be used, or that were replaced since the start.
     """
     translators = {offer.name: load_here(offer.models) for offer in offers}
+    for offer in offers:
+        if _sums(offer.models) != offer.sums:
+            raise UserError(f"{translators[offer.name].name}: has changed since the server was started; restart it")
     for translator in translators.values():
         if translator.lexicon is not None:
             _ = translator.lexicon.best  # load it now; it is lazy, and the folder may be deleted
     return translators
+
+
+def _sums(models: Models) -> int:
+    """A CRC-32 of all checksums in the models' folders."""
+    files = [file for folder in models.folders for file in sorted(folder.rglob(CHECKSUMS)) if file.is_file()]
+    return zlib.crc32(b"".join(file.read_bytes() for file in files))
 
 
 def describe(offers: tuple[Offer, ...], request: Request) -> list[Description]:
@@ -100,8 +121,11 @@ def describe(offers: tuple[Offer, ...], request: Request) -> list[Description]:
 
 
 def search(offers: tuple[Offer, ...], batch: Batch) -> list[Answer]:
-    """The answer to each sentence of a batch. Raises UserError like ``Translator.answer``."""
-    translator = translators_of(offers)[batch.model]
+    """The answer to each sentence of a batch. Raises UserError like ``Translator.answer``, and ModelLost."""
+    try:
+        translator = translators_of(offers)[batch.model]
+    except UserError as error:
+        raise ModelLost(str(error)) from None
     found = translator.answer(batch.sentences, batch.request, batch.targets)
     return [
         Answer(

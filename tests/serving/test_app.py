@@ -3,16 +3,19 @@
 import json
 import logging
 import re
+import shutil
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
 
+from nmtkit.folders import write_checksums
 from nmtkit.serving import api, libre, search, service
 from nmtkit.serving.engine import Busy, Engine
 from nmtkit.serving.limits import Limits
@@ -149,6 +152,24 @@ def test_a_server_error_is_logged_without_the_text(
     assert "ZeroDivisionError" in caplog.text
     assert re.search(r"test_app\.py:\d+ fail", caplog.text)
     assert "a b c" not in caplog.text
+
+
+def test_a_replaced_worker_that_does_not_find_the_same_model_is_a_logged_error_without_a_path(
+    start: Start, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = start()
+
+    def lost() -> str:
+        """What is logged by a worker that has to load the models again."""
+        caplog.clear()
+        search.translators_of.cache_clear()
+        assert refusal(client, text="a") == (500, "the model can no longer be loaded; see the server's log")
+        return caplog.messages[-1].removeprefix("the process that replaces a killed worker cannot load the models: ")
+
+    write_checksums(tmp_path / "run", {})
+    assert lost() == f"{tmp_path / 'run'}: has changed since the server was started; restart it"
+    shutil.rmtree(tmp_path / "run")
+    assert lost().startswith(str(tmp_path / "run"))
 
 
 def test_metrics_count_requests_without_text(start: Start) -> None:
