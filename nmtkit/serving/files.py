@@ -6,6 +6,7 @@ The form has ``file``, ``source`` and ``target``; our own fields are ``model``, 
 
 import asyncio
 import json
+import logging
 import secrets
 import time
 from collections.abc import AsyncIterator
@@ -31,6 +32,9 @@ from nmtkit.serving.limits import FILE, FILES, WAITING
 from nmtkit.serving.search import Answer, Description
 from nmtkit.serving.service import HttpError, Service
 from nmtkit.translation.request import Request
+
+# The client is told what is wrong with its form, which needs no line in the log.
+logging.getLogger("python_multipart").setLevel(logging.CRITICAL)
 
 
 class _File(NamedTuple):
@@ -70,7 +74,7 @@ class Files:
         file = _File(f"{path.stem}.{model.target}{path.suffix}", written, time.monotonic() + WAITING)
         self._waiting[key] = file
         self._forget()
-        return JSONResponse({"translatedFileUrl": f"{http.base_url}download_file/{key}.{quote(file.name)}"})
+        return JSONResponse({"translatedFileUrl": f"{_address(http)}/download_file/{key}.{quote(file.name)}"})
 
     async def download(self, service: Service, http: HttpRequest) -> Response:
         """A translated document."""
@@ -88,6 +92,16 @@ class Files:
             if file.expires < time.monotonic() or (size > FILES and len(self._waiting) > 1):
                 del self._waiting[key]
                 size -= len(file.content)
+
+
+def _address(http: HttpRequest) -> str:
+    """This server's address as the client sees it. It is told to nobody else, so a proxy's headers need no check."""
+
+    def forwarded(name: str, own: str) -> str:
+        return http.headers.get(f"x-forwarded-{name}", own).partition(",")[0].strip()
+
+    scheme, host = forwarded("proto", http.base_url.scheme), forwarded("host", http.base_url.netloc)
+    return f"{scheme}://{host}{forwarded('prefix', '').rstrip('/')}"
 
 
 async def _form(service: Service, http: HttpRequest) -> FormData:

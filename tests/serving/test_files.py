@@ -1,6 +1,7 @@
 import re
 import threading
 import time
+from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
@@ -14,7 +15,7 @@ from nmtkit.serving.limits import FILE, Limits
 from tests.documents.files import odt, read
 from tests.serving.conftest import Start
 
-BROKEN = {"content-type": "multipart/form-data"}
+BROKEN, BOUNDED = {"content-type": "multipart/form-data"}, {"content-type": "multipart/form-data; boundary=x"}
 BOTH = {"source": "en", "target": "en"}
 PAGE = b"<p>a <b>b</b></p>"
 
@@ -48,6 +49,29 @@ def test_a_document_is_translated_and_can_be_downloaded(client: TestClient, name
     assert answer.headers["x-content-type-options"] == "nosniff"
     document = read(name, content)
     assert answer.content == document.write(document.segments)  # the model says its source again
+
+
+def test_the_address_of_a_translation_is_that_of_the_proxy(start: Start) -> None:
+    client = start(hosts=["testserver"])
+    for sent, address in (
+        ({}, "http://testserver/"),
+        ({"X-Forwarded-Host": "a.example", "X-Forwarded-Proto": "https"}, "https://a.example/"),
+        ({"X-Forwarded-Host": "a.example:81, b", "X-Forwarded-Prefix": "/nmt/"}, "http://a.example:81/nmt/"),
+    ):
+        client.headers = sent
+        status, url = asked(client, "a.html", PAGE)
+        assert status == 200
+        assert url.startswith(f"{address}download_file/")
+
+
+def test_the_configuration_of_nginx_lets_every_form_through_and_tells_the_address() -> None:
+    text = (Path(__file__).parents[2] / "recipes/serve/nginx.conf").read_text("utf-8")
+    [megabytes] = re.findall(r"^ *client_max_body_size (\d+)m;", text, re.MULTILINE)
+    assert FILE < int(megabytes) << 20 < 2 * FILE
+    assert int(megabytes) << 20 > Limits().body
+    assert {"proxy_set_header X-Forwarded-Host $host;", "proxy_set_header X-Forwarded-Proto $scheme;"} <= {
+        line.strip() for line in text.splitlines()
+    }
 
 
 def test_a_file_name_is_reduced_to_a_safe_and_short_one(client: TestClient) -> None:
@@ -95,16 +119,18 @@ def test_what_cannot_be_translated_is_refused_in_a_line(
     assert re.search(complaint, said)
 
 
-def test_requests_without_a_form_and_a_file_are_refused(client: TestClient) -> None:
+def test_requests_without_a_form_and_a_file_are_refused(client: TestClient, caplog: pytest.LogCaptureFixture) -> None:
     for answer, complaint in (
         (client.post("/translate_file", json=BOTH), "is not a form with a file"),
         (client.post("/translate_file", data=BOTH), "is not a form with a file"),
         (client.post("/translate_file", files={"other": ("a.html", PAGE)}), "`file`: a file is missing"),
         (client.post("/translate_file", files={"file": ("a.html", PAGE)}), "a language is missing"),
         (client.post("/translate_file", content=b"--x\r\nno", headers=BROKEN), "is not a form with a file"),
+        (client.post("/translate_file", content=b"--f\r\nno", headers=BOUNDED), "is not a form with a file"),
     ):  # fmt: skip
         assert answer.status_code == 400
         assert complaint in answer.json()["error"]
+    assert caplog.messages == []
 
 
 def test_a_key_is_asked_for(start: Start) -> None:
