@@ -2,13 +2,13 @@
 
 import ipaddress
 import logging
+import os
+import re
 import socket
 from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
 from typing import Annotated
-
-import typer
 
 from nmtkit.cli.parameters import Without
 from nmtkit.errors import UserError
@@ -31,9 +31,9 @@ def serve(
         "Address to listen on: 127.0.0.1 accepts connections from this machine only, 0.0.0.0 from any.",
         )] = "127.0.0.1",
     port: Annotated[int, Option("Port to listen on; 0 is any free one.", at_least=0, at_most=65535)] = 8080,
-    api_key: Annotated[str | None, typer.Option(envvar="NMTKIT_API_KEY", show_envvar=False, show_default=False,
-        help="Key that clients must send. Setting NMTKIT_API_KEY in the environment is safer: others on this machine "
-        "can read the command line.")] = None,
+    api_key: Annotated[str | None, Option(
+        "Key that clients must send. Setting NMTKIT_API_KEY in the environment is safer: others on this machine can "
+        "read the command line.")] = None,
     cors: Annotated[list[str] | None, Option(
         "Origin of web pages that may use the API from a browser, such as https://example.org, or * for all; may "
         "be repeated.", metavar="ORIGIN")] = None,
@@ -60,9 +60,14 @@ def serve(
 
     Texts are not logged. SIGTERM finishes the current searches and refuses other requests.
     """
+    if api_key is None:
+        api_key = os.environ.get("NMTKIT_API_KEY")
     # Only ASCII is reliable in headers.
     if api_key is not None and not (api_key.isascii() and api_key.isprintable() and api_key.strip() == api_key != ""):
-        raise UserError("--api-key: is empty, or has spaces around it or non-ASCII characters; give another")
+        reason = "is empty, or has spaces around it or non-ASCII characters"
+        raise UserError(f"--api-key (or NMTKIT_API_KEY): {reason}; give another")
+    if wrong := [origin for origin in cors or () if not re.fullmatch(r"\*|null|[^/\s]+://[^/\s]+", origin)]:
+        raise UserError(f"--cors {wrong[0]}: is not an origin, such as https://example.org, without a path; correct it")
     folders = model or [Path("run")]
     if len(folders) > 1 and not ensemble and (options.combine or options.weights):
         raise UserError("--combine and --weights are for an ensemble; add --ensemble, or leave them out")

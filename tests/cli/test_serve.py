@@ -12,9 +12,18 @@ Run = Callable[..., Any]
 
 
 @pytest.mark.parametrize("key", ["", " key", "schlüssel", "a\nb"])
-def test_a_key_that_no_header_can_carry_is_refused(nmtkit: Run, key: str) -> None:
-    complaint = "nmtkit: error: --api-key: is empty, or has spaces around it or non-ASCII characters; give another\n"
+def test_a_key_that_no_header_can_carry_is_refused(nmtkit: Run, monkeypatch: pytest.MonkeyPatch, key: str) -> None:
+    reason = "is empty, or has spaces around it or non-ASCII characters; give another"
+    complaint = f"nmtkit: error: --api-key (or NMTKIT_API_KEY): {reason}\n"
     assert nmtkit("serve", "--api-key", key) == (1, "", complaint)
+    monkeypatch.setenv("NMTKIT_API_KEY", key)
+    assert nmtkit("serve") == (1, "", complaint)
+
+
+@pytest.mark.parametrize("origin", ["https://ex.org/", "https://ex.org/a", "ex.org", "https://", ""])
+def test_an_origin_that_no_browser_sends_is_refused(nmtkit: Run, origin: str) -> None:
+    complaint = f"--cors {origin}: is not an origin, such as https://example.org, without a path; correct it"
+    assert nmtkit("serve", "--cors", "*", "--cors", origin) == (1, "", f"nmtkit: error: {complaint}\n")
 
 
 @pytest.mark.parametrize("option", ["--weights=2,1", "--combine=prob"])
