@@ -68,6 +68,14 @@ def make_app(service: Service, origins: Sequence[str], hosts: Sequence[str]) -> 
         ("/languages", "GET", libre.languages),
         ("/frontend/settings", "GET", libre.settings),
     ]
+
+    async def http_error(http: HttpRequest, error: Exception) -> Response:
+        """The response for an unknown path or method."""
+        assert isinstance(error, HTTPException)
+        response = finished(service, "unknown", refusal(error.status_code, error.detail), 0.0)
+        response.headers.update(error.headers or {})
+        return response
+
     cross = Middleware(
         CORSMiddleware, allow_origins=list(origins), allow_methods=["GET", "POST"],
         allow_headers=["Authorization", "X-API-Key"],
@@ -105,13 +113,18 @@ def guarded(service: Service, path: str, handler: Handler) -> Callable[[HttpRequ
         except Exception as error:
             log_error(error)
             response = refusal(500, "internal server error; see the server's log")
-        service.metrics.answered(path, response.status_code, time.monotonic() - began)
-        response.headers["X-Content-Type-Options"] = "nosniff"
-        response.headers["Referrer-Policy"] = "no-referrer"
-        response.headers.setdefault("Cache-Control", "no-store")
-        return response
+        return finished(service, path, response, time.monotonic() - began)
 
     return endpoint
+
+
+def finished(service: Service, path: str, response: Response, seconds: float) -> Response:
+    """A response with the headers that all have, counted in the metrics under ``path``."""
+    service.metrics.answered(path, response.status_code, seconds)
+    response.headers["X-Content-Type-Options"] = "nosniff"
+    response.headers["Referrer-Policy"] = "no-referrer"
+    response.headers.setdefault("Cache-Control", "no-store")
+    return response
 
 
 def refusal(status: int, reason: str) -> Response:
@@ -119,14 +132,6 @@ def refusal(status: int, reason: str) -> Response:
     # A quoted value may have a lone surrogate, which UTF-8 cannot encode.
     text = " ".join(reason.split()).encode("utf-8", "backslashreplace").decode()
     return JSONResponse({"error": text}, status)
-
-
-async def http_error(http: HttpRequest, error: Exception) -> Response:
-    """The response for an unknown path or method."""
-    assert isinstance(error, HTTPException)
-    response = refusal(error.status_code, error.detail)
-    response.headers.update(error.headers or {})
-    return response
 
 
 async def health(service: Service, http: HttpRequest) -> Response:

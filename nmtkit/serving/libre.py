@@ -5,6 +5,7 @@
 """
 
 import itertools
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar
@@ -123,8 +124,8 @@ async def _values(service: Service, http: HttpRequest) -> dict[str, Any]:
     except ValueError:
         raise HttpError(400, "the form has more than 20 fields") from None
     if "alternatives" in values:
-        digits = values["alternatives"]
-        values["alternatives"] = int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 9 else digits
+        number = values["alternatives"]
+        values["alternatives"] = int(number) if re.fullmatch("-?[0-9]{1,18}", number) else number
     return values
 
 

@@ -177,7 +177,7 @@ async def _gone(http: HttpRequest) -> None:
 
 def _refuse_constant(name: str) -> None:
     """Reject NaN and Infinity, which are not valid JSON."""
-    raise json.JSONDecodeError(f"{name} is not valid JSON", name, 0)
+    raise HttpError(400, f"the request is not JSON: it has {name}")
 
 
 def check_characters(name: str, text: str) -> None:

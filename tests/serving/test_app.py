@@ -82,7 +82,7 @@ def test_a_text_of_too_many_lines_is_refused_before_it_is_split_into_sentences(
         (b'{"text": "a"', "the request is not JSON"),
         (b'{"text": "\xff"}', "the request is not UTF-8 at byte 10"),
         (b'\xef\xbb\xbf{"text": "a"}', "the request is not JSON"),
-        (b'{"text": "a", "alpha": NaN}', "the request is not JSON: NaN is not valid JSON"),
+        (b'{"text": "a", "alpha": NaN}', "the request is not JSON: it has NaN"),
         (b"[" * 100_000, "the request is not JSON: a value is too long or nested too deeply"),
         (b'{"text": ' + b"1" * 10_000 + b"}", "the request is not JSON: a value is too long"),
         (b"[]", "the request is not a JSON object"),
@@ -95,6 +95,7 @@ def test_invalid_json_is_answered_with_a_sentence(start: Start, body: bytes, com
         answer = client.post(path, content=body, headers={"content-type": "application/json"})
         assert answer.status_code == 400
         assert answer.json()["error"].startswith(complaint)
+        assert "NaN" not in complaint or answer.json()["error"] == complaint
 
 
 def test_unknown_paths_and_methods_are_refused(start: Start) -> None:
@@ -102,6 +103,9 @@ def test_unknown_paths_and_methods_are_refused(start: Start) -> None:
     for method, path, status in (("GET", "/no", 404), ("GET", "/v1/translate", 405), ("POST", "/", 405)):
         answer = client.request(method, path)
         assert (answer.status_code, list(answer.json())) == (status, ["error"])
+        assert (answer.headers["x-content-type-options"], answer.headers["cache-control"]) == ("nosniff", "no-store")
+        assert ("allow" in answer.headers) is (status == 405)
+    assert 'nmtkit_requests_total{path="unknown",status="405"} 2.0' in client.get("/metrics").text
 
 
 @pytest.mark.parametrize("headers", [{"X-API-Key": "secret"}, {"Authorization": "Bearer secret"}])

@@ -130,6 +130,20 @@ def test_a_mistake_is_answered_with_a_sentence(client: TestClient, values: dict[
     assert re.match(re.escape(complaint), answer.json()["error"])
 
 
+@pytest.mark.parametrize(
+    ("alternatives", "complaint"),
+    [
+        (-1, "the request: alternatives: -1 is less than 0"),
+        (10**9, "`alternatives`: 1000000000 is not less than 20"),
+        ("a", "the request: alternatives: expected a whole number, found str 'a'"),
+    ],
+)
+def test_a_form_is_told_the_same_of_a_wrong_number(client: TestClient, alternatives: object, complaint: str) -> None:
+    asked = {"q": "a", "source": "en", "target": "en", "alternatives": alternatives}
+    for answer in (client.post("/translate", json=asked), client.post("/translate", data=asked)):
+        assert (answer.status_code, answer.json()) == (400, {"error": complaint})
+
+
 def test_auto_is_refused_where_models_have_several_source_languages(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
