@@ -635,6 +635,22 @@ def test_a_file_is_translated_and_saved(page: "Page") -> None:
     assert page.get_by_role("button", name="Translate a file").is_enabled()
 
 
+def test_the_columns_of_a_table_are_asked_for(page: "Page") -> None:
+    table, columns = b"id,text\n1,a\n", page.get_by_label("Columns")
+    assert columns.is_hidden()
+    page.set_input_files("#file", {"name": "x.csv", "mimeType": "text/csv", "buffer": table})
+    assert page.evaluate("document.activeElement.id") == "columns"
+    columns.press("Enter")
+    page.locator("#told.failed", has_text="is a table").wait_for()
+    columns.fill("text")
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Translate", exact=True).click()
+    assert Path(download.value.path()).read_bytes() == table
+    page.set_input_files("#file", {"name": "x.html", "mimeType": "text/html", "buffer": b"<p>a"})
+    page.locator("#told", has_text="x.html has been translated.").wait_for()
+    assert columns.is_hidden()
+
+
 def test_a_file_that_cannot_be_translated_is_refused_in_a_sentence(page: "Page") -> None:
     page.set_input_files("#file", {"name": "x.pdf", "mimeType": "application/pdf", "buffer": b"%PDF"})
     page.locator("#told.failed", has_text="cannot be translated").wait_for()

@@ -53,6 +53,13 @@ def test_terms_are_lines_with_an_equals_sign_or_a_tab(script: Script) -> None:
     assert script.evaluate("termPairs(text)", text=text) == [["dog", "chien"], ["red", "rouge | rousse"]]
 
 
+def test_only_a_table_has_columns_which_are_separated_by_commas(script: Script) -> None:
+    names = ["a.csv", "b.TSV", "csv", "a.csv.html", "a.json"]
+    assert [script.evaluate("isTable(name)", name=name) for name in names] == [True, True, False, False, False]
+    lists = {"text": ["text"], " 2, more text ,,": ["2", "more text"], " ": []}
+    assert {text: script.evaluate("columnNames(text)", text=text) for text in lists} == lists
+
+
 @pytest.mark.parametrize(
     ("text", "words", "positions"),
     [

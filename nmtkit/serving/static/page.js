@@ -1,8 +1,8 @@
 /** The page: it sends the source text to the server as the reader types, and shows translations and attention. */
 
 import {
-  asSentence, characterCount, codePointOffsets, delayAfter, differences, Hypothesis, isVisible, largest, meanAttention,
-  percent, requestOptions, termPairs,
+  asSentence, characterCount, codePointOffsets, columnNames, delayAfter, differences, Hypothesis, isTable, isVisible,
+  largest, meanAttention, percent, requestOptions, termPairs,
 } from "./text.js";
 
 const PAUSE = 300;     // milliseconds after the last key until the text is translated
@@ -647,19 +647,40 @@ find("clear").addEventListener("click", () => {
   source.focus();
 });
 find("open").addEventListener("click", () => find("file").click());
-find("file").addEventListener("change", () => translateFile(find("file").files[0]));
+find("file").addEventListener("change", () => chooseFile(find("file").files[0]));
+find("translate-table").addEventListener("click", () => find("table").requestSubmit());
+find("table").addEventListener("submit", (event) => {
+  event.preventDefault();
+  translateFile(table, columnNames(find("columns").value));
+});
 
-/** Translate a document with the first model, and have the browser save it. */
-async function translateFile(file) {
+let table; // the table whose columns are asked for
+
+/** Say what happens to a file. */
+function tell(text, failed = false) {
+  find("told").textContent = text;
+  find("told").classList.toggle("failed", failed);
+}
+
+/** Translate a file, or first ask for the columns of a table. */
+function chooseFile(file) {
   if (!file) return;
-  const form = new FormData(), tell = (text, failed = false) => {
-    find("told").textContent = text;
-    find("told").classList.toggle("failed", failed);
-  };
+  find("file").value = ""; // so that the same file can be chosen again
+  find("table").hidden = !isTable(file.name);
+  if (!isTable(file.name)) return translateFile(file, []);
+  table = file;
+  tell(`${file.name} is a table. Which columns should be translated?`);
+  find("columns").focus();
+}
+
+/** Translate a document with the first model, and have the browser save it. columns: those of a table. */
+async function translateFile(file, columns) {
+  if (find("open").disabled) return;
+  const form = new FormData();
   form.append("file", file);
+  for (const column of columns) form.append("columns", column);
   form.append("model", page.views[0].model.name);
   form.append("terms", JSON.stringify(termPairs(find("terms").value)));
-  find("file").value = ""; // so that the same file can be chosen again
   find("open").disabled = true;
   tell(`Translating ${file.name}`);
   try {

@@ -54,6 +54,12 @@ export function termPairs(list) {
   });
 }
 
+/** Whether a file is a table, of which some columns are translated. */
+export const isTable = (name) => /\.[ct]sv$/i.test(name);
+
+/** The names or numbers of columns in a list with commas between them. */
+export const columnNames = (list) => list.split(",").map((name) => name.trim()).filter((name) => name);
+
 // ---- Words: from tokens to positions in a text ----------------------------------------------------------------------
 
 /** The indices of the tokens of each word: a subword that ends in @@ is followed by the rest of its word. */
