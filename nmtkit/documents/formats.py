@@ -14,6 +14,7 @@ _REFUSED = {
     **dict.fromkeys((".docm", ".dotm"), "it may have macros, which are programs; save it as docx"),
     **dict.fromkeys((".pptm", ".ppsm", ".potm"), "it may have macros, which are programs; save it as pptx"),
     **dict.fromkeys((".xls", ".xlsx", ".xlsm", ".ods"), "save the sheet as csv"),
+    **dict.fromkeys((".gz", ".zst"), "it is compressed; decompress it first"),
 }
 # The module and the function or class that read a kind of file. They are imported when needed, with their libraries.
 _READERS = {
@@ -30,9 +31,19 @@ _WITH_LANGUAGE = (".html", ".htm", ".xhtml", ".epub", ".tmx")  # their readers n
 
 
 def is_document(name: str) -> bool:
-    """Whether the suffix of ``name`` is that of a document, including those that ``read_document`` refuses."""
-    suffix = PurePath(name).suffix.lower()
+    """Whether the suffix of ``name`` is that of a document, including those that ``check_document`` refuses."""
+    path = PurePath(name.lower())
+    suffix = PurePath(path.stem).suffix if path.suffix in (".gz", ".zst") else path.suffix
     return suffix in SUFFIXES or suffix in _REFUSED
+
+
+def check_document(name: str) -> None:
+    """Raise UserError if documents with this suffix cannot be translated."""
+    suffix = PurePath(name).suffix.lower()
+    if suffix in _REFUSED:
+        raise UserError(f"{name}: cannot be translated: {_REFUSED[suffix]}")
+    if suffix not in SUFFIXES:
+        raise UserError(f"{name}: is not a supported document; supported are {', '.join(SUFFIXES)}")
 
 
 def same_format(name: str, output: str) -> bool:
@@ -48,11 +59,8 @@ def read_document(name: str, data: bytes, columns: Sequence[str], language: str)
     several needs. Raises UserError, beginning with the name, if the file cannot be translated or the extra
     nmtkit[files] is not installed.
     """
+    check_document(name)
     suffix = PurePath(name).suffix.lower()
-    if suffix in _REFUSED:
-        raise UserError(f"{name}: cannot be translated: {_REFUSED[suffix]}")
-    if suffix not in SUFFIXES:
-        raise UserError(f"{name}: is not a supported document; supported are {', '.join(SUFFIXES)}")
     is_table = suffix in (".csv", ".tsv")
     if columns and not is_table:
         raise UserError(f"{name}: `columns` is for tables (csv, tsv); leave it out")
