@@ -126,13 +126,15 @@ def _warn_of_unseen(
     from nmtkit.text.pipeline import letters
 
     pipeline, known = translator.sources[0].pipeline, translator.sources[0].vocab.known
+    # Invalid UTF-8 (U+FFFD) is reported elsewhere.
+    seen = {"\ufffd", *chain.from_iterable(map(letters, known))} if pipeline.segmenter else set()
     lines, unseen = 0, Counter[str]()
     for window in windows:
         if pipeline.segmenter:
             unknown = ((letters(token) for token in best[0].source if token not in known) for best in window)
-            found = ["".join(tokens).replace("\ufffd", "") for tokens in unknown]  # invalid UTF-8 is reported elsewhere
+            found = [[letter for letter in "".join(tokens) if letter not in seen] for tokens in unknown]
             lines += sum(map(bool, found))
-            unseen.update("".join(found))
+            unseen.update(chain.from_iterable(found))
         yield window
     if lines:
         characters = " ".join(character for character, _ in unseen.most_common(SHOWN))
