@@ -20,7 +20,7 @@ from nmtkit.documents.archive import Xml
 from nmtkit.documents.markup import XML_SPACE, Role, local_name, read_markup, write_markup
 from nmtkit.documents.places import Places
 from nmtkit.documents.segment import Segment
-from nmtkit.documents.text import decoded, encoded, guessed
+from nmtkit.documents.text import decoded, encoded, guessed, line_end
 from nmtkit.errors import UserError
 from nmtkit.text.scripts import base_language
 
@@ -53,7 +53,7 @@ def read_po(data: bytes) -> Places:
         file = polib.pofile(text + "\n", wrapwidth=78)
     except (OSError, ValueError, IndexError, KeyError, AttributeError, UnicodeError) as error:
         raise UserError(f"is not a valid po file: {' '.join(str(error).split())}") from None
-    end = "\r\n" if text.count("\r\n") == text.count("\n") else "\n"
+    end = line_end(text)
     lines = text.replace(end, "\n").splitlines(keepends=True)
     starts = (max(entry.linenum - 1, 0) for entry in file)
     parts = ["".join(lines[first:last]) for first, last in pairwise([0, *starts, len(lines)])]  # header, entries
