@@ -23,7 +23,7 @@ _READERS = {
     ".srt": "subtitles:read_srt", ".vtt": "subtitles:read_vtt", ".po": "catalogues:read_po",
     ".pot": "catalogues:read_po", ".xliff": "catalogues:read_xliff", ".xlf": "catalogues:read_xliff",
     ".tmx": "catalogues:read_tmx", ".properties": "catalogues:read_properties", ".json": "catalogues:read_json",
-    ".csv": "tables:read", ".tsv": "tables:read", ".md": "markdown:read", ".markdown": "markdown:read",
+    ".csv": "tables:read_csv", ".tsv": "tables:read_tsv", ".md": "markdown:read", ".markdown": "markdown:read",
 }  # fmt: skip
 SUFFIXES = tuple(_READERS)
 _SAME = {".htm": ".html", ".markdown": ".md", ".xlf": ".xliff", ".pot": ".po"}  # a translated template is a catalogue
