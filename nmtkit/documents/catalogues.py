@@ -29,6 +29,7 @@ Element: TypeAlias = etree._Element
 _LANG = "{http://www.w3.org/XML/1998/namespace}lang"
 _COMMENT = "nmtkit: a doubtful translation"
 _CHARSET = re.compile(r"charset=([A-Za-z0-9_.:-]+)")
+_LANGUAGE = re.compile(r"(?<=[\"n])Language:[^\"\\]*")  # at the start of a line of a po header, or after \n in it
 # In an entry of a po file: its translations, its flags, and the line before which flags are missing.
 _TRANSLATIONS = re.compile(r"^[ \t]*msgstr[^\r\n]*(?:\s+(?:msgstr|\")[^\r\n]*)*", re.MULTILINE)
 _FLAGS = re.compile(r"^[ \t]*#,[^\r\n]*", re.MULTILINE)
@@ -42,8 +43,20 @@ _INLINE: dict[str, Role] = {
 }  # fmt: skip
 
 
-def read_po(data: bytes) -> Places:
-    """Read a po or pot file. Raises UserError if it is not valid."""
+def _check_language(declared: str, language: str) -> None:
+    """Raise UserError if a file declares another target language than ``language``; "" is any."""
+    if declared and language and base_language(declared) != base_language(language):
+        raise UserError(
+            f"is for translations into {declared}, but the model translates into {language}; choose another model, or "
+            "correct the language in the file"
+        )
+
+
+def read_po(data: bytes, language: str) -> Places:
+    """Read a po or pot file; its header declares ``language`` if it declares none or has no translations.
+
+    Raises UserError if it is not valid, or has translations into another language.
+    """
     if not data.strip():
         raise UserError("is empty")
     named = _CHARSET.search(data[:10_000].decode("latin-1"))
@@ -59,6 +72,11 @@ def read_po(data: bytes) -> Places:
     parts = ["".join(lines[first:last]) for first, last in pairwise([0, *starts, len(lines)])]  # header, entries
     if named and named[1].lower() != "utf-8":
         parts[0] = _CHARSET.sub("charset=UTF-8", parts[0], count=1)
+    declared = file.metadata.get("Language", "").partition("@")[0]  # sr for sr@latin
+    if any(entry.msgstr or any(entry.msgstr_plural.values()) for entry in file):
+        _check_language(declared, language)
+    if language and base_language(declared) != base_language(language):
+        parts[0] = _LANGUAGE.sub(f"Language: {language.replace('-', '_')}", parts[0], count=1)
     places = Places(lambda: encoded("".join(parts).replace("\n", end), data))
     singular = _singular_form(file.metadata.get("Plural-Forms", ""))
     for place, entry in enumerate(file, 1):
@@ -145,8 +163,11 @@ def read_json(data: bytes) -> Places:
     return places
 
 
-def read_xliff(data: bytes) -> Places:
-    """Read an XLIFF file, version 1.2 or 2.0. Raises UserError if it is not valid or names no target language."""
+def read_xliff(data: bytes, language: str) -> Places:
+    """Read an XLIFF file, version 1.2 or 2.0.
+
+    Raises UserError if it is not valid, version 2.0 without a target language, or has another one than ``language``.
+    """
     file = Xml(data)
     root = file.tree.getroot()
     version = root.get("version", "")
@@ -154,6 +175,8 @@ def read_xliff(data: bytes) -> Places:
         raise UserError("is not XLIFF 1.2 or 2.0")
     if version >= "2" and not root.get("trgLang"):
         raise UserError("has no trgLang, which XLIFF 2.0 requires; add the target language to <xliff>")
+    for node in root.iter("{*}xliff", "{*}file"):
+        _check_language(node.get("trgLang" if version >= "2" else "target-language", ""), language)
     places = Places(file.write)
     for unit in root.iter("{*}segment" if version >= "2" else "{*}trans-unit"):
         source = unit.find("{*}source")

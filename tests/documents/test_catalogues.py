@@ -56,6 +56,39 @@ def test_plural_forms_are_of_the_singular_or_the_plural_as_the_formula_says() ->
         assert texts("a.po", formula)[-2:] == ["one file", "many files"]
 
 
+@pytest.mark.parametrize(
+    ("declared", "translation", "written"),
+    [
+        ("", "b", "fr"),
+        ("fr_CA", "b", "fr_CA"),
+        ("fr@old", "b", "fr@old"),
+        ("en", "", "fr"),
+        ("de_AT", "", "fr"),
+    ],
+)
+@pytest.mark.parametrize("before", ['msgstr ""\n"', 'msgstr "', 'msgstr "X-Language: y\\n'])
+def test_a_po_file_declares_the_language_of_its_translations(
+    before: str, declared: str, translation: str, written: str
+) -> None:
+    file = f'# Language: x\nmsgid ""\n{before}Language: %s\\nX: y\\n"\n\nmsgid "a"\nmsgstr "{translation}"\n'
+    assert capitals("a.po", (file % declared).encode()).decode().startswith((file % written).partition("\n\n")[0])
+
+
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [
+        ("a.po", 'msgid ""\nmsgstr "Language: %s\\n"\n\nmsgid "a"\nmsgstr "b"\n\nmsgid "c"\nmsgstr ""\n'),
+        ("a.xlf", XLIFF.replace("source-language", 'target-language="%s" source-language')),
+        ("a.xliff", XLIFF2.replace('trgLang="fr"', 'trgLang="%s"')),
+    ],
+)
+def test_a_file_for_another_language_than_that_of_the_model_is_refused(name: str, file: str) -> None:
+    assert texts(name, file % "fr_CA")
+    complaint = f"{name}: is for translations into de-AT, but the model translates into fr; choose another model, or "
+    with pytest.raises(UserError, match=f"^{complaint}"):
+        read(name, (file % "de-AT").encode())
+
+
 def test_a_po_file_in_another_encoding_becomes_utf8() -> None:
     old = PO.replace("UTF-8", "ISO-8859-1").replace("done", "terminé").encode("latin-1")
     written = capitals("a.po", old).decode("utf-8")
