@@ -18,6 +18,7 @@ from lxml import etree
 
 from nmtkit.documents.archive import Xml
 from nmtkit.documents.markup import XML_SPACE, Role, local_name, read_markup, write_markup
+from nmtkit.documents.messages import without_forms
 from nmtkit.documents.places import Places
 from nmtkit.documents.segment import Segment
 from nmtkit.documents.text import decoded, encoded, guessed, line_end
@@ -79,21 +80,22 @@ def read_po(data: bytes, language: str) -> Places:
         parts[0] = _LANGUAGE.sub(f"Language: {language.replace('-', '_')}", parts[0], count=1)
     places = Places(lambda: encoded("".join(parts).replace("\n", end), data))
     singular = _singular_form(file.metadata.get("Plural-Forms", ""))
-    for place, entry in enumerate(file, 1):
-        if entry.obsolete:
-            continue
-        texts: dict[int | None, str] = {  # of the plural forms without a translation; None: of the only form
-            number: entry.msgid if number == singular else entry.msgid_plural
-            for number, form in entry.msgstr_plural.items()
-            if not form
-        }
-        if not entry.msgid_plural and not entry.msgstr:
-            texts[None] = entry.msgid
-        for number, text in texts.items():
-            places.add_string(
-                text, partial(_put_entry, parts, place, entry, number), partial(_mark_doubtful, parts, place)
-            )
+    missing = (
+        (text, (place, entry, form)) for place, entry in enumerate(file, 1) for text, form in _missing(entry, singular)
+    )
+    for text, (place, entry, form) in without_forms(missing):
+        places.add_string(text, partial(_put_entry, parts, place, entry, form), partial(_mark_doubtful, parts, place))
     return places
+
+
+def _missing(entry: polib.POEntry, singular: int | None) -> list[tuple[str, int | None]]:
+    """What must be translated in an entry: texts, and the numbers of their plural forms; None is the only form."""
+    if entry.obsolete:
+        return []
+    if not entry.msgid_plural:
+        return [] if entry.msgstr else [(entry.msgid, None)]
+    forms = (number for number, form in entry.msgstr_plural.items() if not form)
+    return [(entry.msgid if number == singular else entry.msgid_plural, number) for number in forms]
 
 
 def _put_entry(parts: list[str], place: int, entry: polib.POEntry, number: int | None, translated: str) -> None:
@@ -138,7 +140,7 @@ def read_properties(data: bytes) -> Places:
         raise UserError(f"is not a valid properties file: {error}") from None
     # Except in UTF-8, characters outside ASCII are escaped as \uXXXX.
     places = Places(lambda: file.dumps(ensure_ascii=encoding != "utf-8").encode(encoding))
-    for key, value in file.items():
+    for value, key in without_forms((value, key) for key, value in file.items()):
         places.add_string(value, partial(file.__setitem__, key))
     return places
 
@@ -157,9 +159,9 @@ def read_json(data: bytes) -> Places:
         return json.dumps(translated[place], ensure_ascii=False) if place in translated else match[0]
 
     places = Places(lambda: encoded(_JSON_STRING.sub(written, text), data))
-    for match in _JSON_STRING.finditer(text):
-        if not match[1]:
-            places.add_string(json.loads(match[0]), partial(translated.__setitem__, match.start()))
+    values = ((json.loads(match[0]), match.start()) for match in _JSON_STRING.finditer(text) if not match[1])
+    for value, place in without_forms(values):
+        places.add_string(value, partial(translated.__setitem__, place))
     return places
 
 
@@ -178,10 +180,14 @@ def read_xliff(data: bytes, language: str) -> Places:
     for node in root.iter("{*}xliff", "{*}file"):
         _check_language(node.get("trgLang" if version >= "2" else "target-language", ""), language)
     places = Places(file.write)
-    for unit in root.iter("{*}segment" if version >= "2" else "{*}trans-unit"):
-        source = unit.find("{*}source")
-        if source is not None and not _is_locked(unit) and not _has_text(unit.find("{*}target")):
-            _add_xliff(places, unit, source)
+    units = ((unit, unit.find("{*}source")) for unit in root.iter("{*}segment" if version >= "2" else "{*}trans-unit"))
+    sources = (
+        ("".join(source.itertext()), (unit, source))
+        for unit, source in units
+        if source is not None and not _is_locked(unit) and not _has_text(unit.find("{*}target"))
+    )
+    for _, (unit, source) in without_forms(sources):
+        _add_xliff(places, unit, source)
     return places
 
 

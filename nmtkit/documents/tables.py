@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from functools import partial
 
+from nmtkit.documents.messages import without_forms
 from nmtkit.documents.places import Places
 from nmtkit.documents.text import decoded, encoded
 from nmtkit.errors import UserError, counted
@@ -85,10 +86,9 @@ def _places(data: bytes, columns: Sequence[str], pieces: list[str], delimiter: s
             translated = '"' + translated.replace('"', '""') + '"'
         pieces[place] = translated
 
-    for row in rows[named:]:
-        for number in sorted(numbers):
-            if number < len(row):
-                places.add_string(_text(pieces[row[number]]), partial(put, row[number]))
+    chosen = (row[number] for row in rows[named:] for number in sorted(numbers) if number < len(row))
+    for text, place in without_forms((_text(pieces[place]), place) for place in chosen):
+        places.add_string(text, partial(put, place))
     return places
 
 

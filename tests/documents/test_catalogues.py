@@ -186,6 +186,38 @@ def test_of_json_all_but_its_strings_stays_and_so_do_keys() -> None:
         read("a.json", b"[" * 100_000 + b"]" * 100_000)
 
 
+@pytest.mark.parametrize(
+    "message",
+    ["{n, plural, =0{no dogs} other{<b>{n}</b> dogs}} run", "a { a.b ,select,b{c}}", "{0,choice,0#none|1<{0} dogs}"],
+)
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [
+        ("a.json", '["MESSAGE", {"a": "MESSAGE"}, "{n, number} dogs, plural, TEXT"]'),
+        ("a.properties", "a=MESSAGE\nb=MESSAGE\nc={n, number} dogs, plural, TEXT\n"),
+        ("a.csv", 'text\n"MESSAGE"\n"MESSAGE"\n"{n, number} dogs, plural, TEXT"\n'),
+        (
+            "a.po",
+            'msgid "{n, number} dogs, plural, TEXT"\nmsgstr ""\n\n'
+            'msgid "MESSAGE"\nmsgid_plural "MESSAGE"\nmsgstr[0] ""\nmsgstr[1] ""\n',
+        ),
+    ],
+)
+def test_messages_with_plural_or_select_forms_stay_untranslated_with_a_warning(
+    name: str, file: str, message: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    data = file.replace("MESSAGE", message).encode()
+    assert texts(name, data) == ["{n, number} dogs, plural, TEXT"]
+    assert caplog.messages == ["2 ICU messages with plural or select forms left untranslated"]
+    assert message in capitals(name, data).decode()
+
+
+def test_a_message_in_xliff_stays_untranslated_with_its_markup(caplog: pytest.LogCaptureFixture) -> None:
+    message = XLIFF.replace("the <g", "{VAR, plural, other {the <x/>}} <g")
+    assert texts("a.xlf", message) == texts("a.xlf", XLIFF)[1:]
+    assert caplog.messages == ["1 ICU message with plural or select forms left untranslated"]
+
+
 def test_translations_of_which_the_model_is_not_sure_are_told_apart() -> None:
     written = dict[str, str]()
     for name in ("a.po", "a.xlf", "a.xliff"):
