@@ -23,11 +23,12 @@ _READERS = {
     ".srt": "subtitles:read_srt", ".vtt": "subtitles:read_vtt", ".po": "catalogues:read_po",
     ".pot": "catalogues:read_po", ".xliff": "catalogues:read_xliff", ".xlf": "catalogues:read_xliff",
     ".tmx": "catalogues:read_tmx", ".properties": "catalogues:read_properties", ".json": "catalogues:read_json",
-    ".csv": "tables:read", ".tsv": "tables:read", ".md": "markdown:read", ".markdown": "markdown:read",
+    ".csv": "tables:read_csv", ".tsv": "tables:read_tsv", ".md": "markdown:read", ".markdown": "markdown:read",
 }  # fmt: skip
 SUFFIXES = tuple(_READERS)
 _SAME = {".htm": ".html", ".markdown": ".md", ".xlf": ".xliff", ".pot": ".po"}  # a translated template is a catalogue
-_WITH_LANGUAGE = (".html", ".htm", ".xhtml", ".epub", ".tmx")  # their readers need the target language
+# Their readers need the target language.
+_WITH_LANGUAGE = (".html", ".htm", ".xhtml", ".epub", ".po", ".pot", ".xliff", ".xlf", ".tmx")
 
 
 def is_document(name: str) -> bool:
@@ -55,9 +56,9 @@ def same_format(name: str, output: str) -> bool:
 def read_document(name: str, data: bytes, columns: Sequence[str], language: str) -> Document:
     """Read the file ``name`` as a document.
 
-    columns: the columns of a table to translate. language: the target language, which a page declares and a TMX with
-    several needs. Raises UserError, beginning with the name, if the file cannot be translated or the extra
-    nmtkit[files] is not installed.
+    columns: the columns of a table to translate. language: the target language, which the translation declares; a TMX
+    with several needs it, and XLIFF and po with translations must not declare another. Raises UserError, beginning with
+    the name, if the file cannot be translated or the extra nmtkit[files] is not installed.
     """
     check_document(name)
     suffix = PurePath(name).suffix.lower()

@@ -168,7 +168,8 @@ async def _translated_html(
     service: Service, http: HttpRequest, model: Description, request: Request, texts: Sequence[str]
 ) -> list[list[str]]:
     """The same for pages and fragments of HTML, with their markup around the right words."""
-    pages = [Html(text.encode(), model.target) for text in texts]
+    # The byte order mark of utf-8-sig takes precedence over the encoding that a page declares.
+    pages = [Html(text.encode("utf-8-sig"), model.target) for text in texts]
     service.check_number(sum(count_lines(segment.text) for page in pages for segment in page.segments))
     plans = [plan(page.segments, model.source, model.target, model.stand_ins, split=service.split) for page in pages]
     sources = [source for each in plans for source in each.sentences]
@@ -179,7 +180,8 @@ async def _translated_html(
     for page, planned in zip(pages, plans, strict=True):
         ranked = _ranked([answer.aligned for answer in itertools.islice(answers, len(planned.sentences))])
         # What was lost is not logged, because it is a client's text.
-        translated.append([page.write(planned.finish(best, warn=lambda *lost: None)).decode() for best in ranked])
+        written = (page.write(planned.finish(best, warn=lambda *lost: None)) for best in ranked)
+        translated.append([content.decode("utf-8-sig") for content in written])
     return translated
 
 
