@@ -77,10 +77,22 @@ def by_keyword(schema: Callable[P, S], function: Callable[[S], R]) -> Callable[P
         check(options)
         return function(options)
 
-    arguments = (f"    {each.name}: {shown.help}\n" for each, shown in options_of(cast(type, schema)))
-    called.__doc__ = f"{inspect.getdoc(function)}\n\nOptions, as on the command line:\n\n{''.join(arguments)}"
-    vars(called)["__signature__"] = signature
+    called.__doc__ = _documented(function, cast(type, schema))
+    returned = inspect.signature(function).return_annotation
+    vars(called)["__signature__"] = signature.replace(return_annotation=returned)
     return called
+
+
+def documented(schema: type[T]) -> type[T]:
+    """A decorator that adds the options of a dataclass to its docstring."""
+    schema.__doc__ = _documented(schema, schema)
+    return schema
+
+
+def _documented(described: Any, schema: type) -> str:
+    """The docstring of a function or class, followed by the options of a dataclass."""
+    arguments = "".join(f"    {each.name}: {shown.help}\n" for each, shown in options_of(schema))
+    return f"{inspect.getdoc(described)}\n\nOptions, as on the command line:\n\n{arguments}"
 
 
 def check(options: Any) -> None:

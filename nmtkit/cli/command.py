@@ -39,8 +39,15 @@ class Command(TyperCommand):
     """A command whose help lists its options in groups."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the command line. Raises a usage error if an option is where the second of two files should be."""
+        """Parse the command line.
+
+        Raises a usage error if an option is where the second of two files should be, and for several models where a
+        command takes one.
+        """
         options = {name: parameter for parameter in self.params for name in parameter.opts if name.startswith("-")}
+        models = [name for name in args if name in options and options[name].name == "model"]
+        if len(models) > 1 and not vars(options[models[0]])["multiple"]:
+            ctx.fail(f"Option {models[0]!r} is given twice; for an ensemble, make its folder with nmtkit ensemble")
         for place, name in enumerate(args):
             if name in options and options[name].nargs > 1:
                 values = args[place + 1 : place + 1 + options[name].nargs]

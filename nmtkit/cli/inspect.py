@@ -37,6 +37,8 @@ def inspect(
     """
     if not gradients and (options.compare or plot):
         raise UserError("--compare and --plot need --gradients")
+    if gradients and shapes:
+        raise UserError("--shapes: shows no gradients; leave one of the two out")
     if plot and plot.suffix != ".html":
         raise UserError(f"--plot {plot}: draws a page of HTML; choose a name that ends in .html")
     if not gradients:

@@ -113,13 +113,14 @@ OPTIONS = {
     "translate": {"seed": "--sample", "prefixes": "--prefix", "references": "--score-reference"},
     "train": {"dev_size": "nmtkit prep --dev-size"},
     "doctor": {"dev_size": "nmtkit prep --dev-size"},
+    "models": {"model": "PRESET"},
 }
 
 
 def in_options(message: str, words: Sequence[str]) -> str:
     """A message of the library with the options of the command (--n-best) in place of arguments (`n_best`).
 
-    words: the command line after nmtkit. Arguments without an option are not replaced.
+    words: the command line after nmtkit. An argument of the command becomes its name in the help.
     """
     if "`" not in message:  # like most log lines; building the commands is slow
         return message
@@ -127,7 +128,7 @@ def in_options(message: str, words: Sequence[str]) -> str:
     command = next((word for word in words if word in commands), None)  # global options may come first
     if command is None:
         return message
-    options = {p.name: _long_name(p, words) for p in commands[command].params} | OPTIONS.get(command, {})
+    options = {p.name: _long_name(p, words) or p.metavar for p in commands[command].params} | OPTIONS.get(command, {})
     return re.sub("`([a-z_0-9]+)`", lambda match: options.get(match[1]) or match[0], message)
 
 

@@ -88,15 +88,17 @@ class Xml:
         internal = self.tree.docinfo.internalDTD
         if internal is not None and any(True for _ in internal.iterentities()):
             raise UserError(f"{name}declares XML entities, which are not supported; replace them by their text")
-        declared = re.match(rb"<\?xml[^>]*\?>\s*", data)
+        declared = re.match(rb"(?:\xef\xbb\xbf)?(?:<\?xml[^>]*\?>\s*)?", data)
         self._before, self._after = declared[0] if declared else b"", b"\n" if data.endswith(b"\n") else b""
+        crlf = data.count(b"\r\n") == data.count(b"\n") > 0 and b"\0" not in data  # zero bytes: UTF-16
+        self._end = b"\r\n" if crlf else b"\n"
 
     def write(self) -> bytes:
-        """The file, with its declaration as it was."""
+        """The file, with its declaration, its byte order mark and its line ends as they were."""
         encoding = self.tree.docinfo.encoding or "UTF-8"
         undeclared = not self._before and encoding.lower() != "utf-8"
         content: bytes = etree.tostring(self.tree, xml_declaration=undeclared, encoding=encoding)
-        return self._before + content + self._after
+        return self._before + (content + self._after).replace(b"\n", self._end)
 
 
 def _check_size(size: int, name: str) -> None:

@@ -18,9 +18,10 @@ from lxml import etree
 
 from nmtkit.documents.archive import Xml
 from nmtkit.documents.markup import XML_SPACE, Role, local_name, read_markup, write_markup
+from nmtkit.documents.messages import without_forms
 from nmtkit.documents.places import Places
 from nmtkit.documents.segment import Segment
-from nmtkit.documents.text import decoded, encoded, guessed
+from nmtkit.documents.text import decoded, encoded, guessed, line_end
 from nmtkit.errors import UserError
 from nmtkit.text.scripts import base_language
 
@@ -29,6 +30,7 @@ Element: TypeAlias = etree._Element
 _LANG = "{http://www.w3.org/XML/1998/namespace}lang"
 _COMMENT = "nmtkit: a doubtful translation"
 _CHARSET = re.compile(r"charset=([A-Za-z0-9_.:-]+)")
+_LANGUAGE = re.compile(r"(?<=[\"n])Language:[^\"\\]*")  # at the start of a line of a po header, or after \n in it
 # In an entry of a po file: its translations, its flags, and the line before which flags are missing.
 _TRANSLATIONS = re.compile(r"^[ \t]*msgstr[^\r\n]*(?:\s+(?:msgstr|\")[^\r\n]*)*", re.MULTILINE)
 _FLAGS = re.compile(r"^[ \t]*#,[^\r\n]*", re.MULTILINE)
@@ -42,8 +44,20 @@ _INLINE: dict[str, Role] = {
 }  # fmt: skip
 
 
-def read_po(data: bytes) -> Places:
-    """Read a po or pot file. Raises UserError if it is not valid."""
+def _check_language(declared: str, language: str) -> None:
+    """Raise UserError if a file declares another target language than ``language``; "" is any."""
+    if declared and language and base_language(declared) != base_language(language):
+        raise UserError(
+            f"is for translations into {declared}, but the model translates into {language}; choose another model, or "
+            "correct the language in the file"
+        )
+
+
+def read_po(data: bytes, language: str) -> Places:
+    """Read a po or pot file; its header declares ``language`` if it declares none or has no translations.
+
+    Raises UserError if it is not valid, or has translations into another language.
+    """
     if not data.strip():
         raise UserError("is empty")
     named = _CHARSET.search(data[:10_000].decode("latin-1"))
@@ -53,29 +67,35 @@ def read_po(data: bytes) -> Places:
         file = polib.pofile(text + "\n", wrapwidth=78)
     except (OSError, ValueError, IndexError, KeyError, AttributeError, UnicodeError) as error:
         raise UserError(f"is not a valid po file: {' '.join(str(error).split())}") from None
-    end = "\r\n" if text.count("\r\n") == text.count("\n") else "\n"
+    end = line_end(text)
     lines = text.replace(end, "\n").splitlines(keepends=True)
     starts = (max(entry.linenum - 1, 0) for entry in file)
     parts = ["".join(lines[first:last]) for first, last in pairwise([0, *starts, len(lines)])]  # header, entries
     if named and named[1].lower() != "utf-8":
         parts[0] = _CHARSET.sub("charset=UTF-8", parts[0], count=1)
+    declared = file.metadata.get("Language", "").partition("@")[0]  # sr for sr@latin
+    if any(entry.msgstr or any(entry.msgstr_plural.values()) for entry in file):
+        _check_language(declared, language)
+    if language and base_language(declared) != base_language(language):
+        parts[0] = _LANGUAGE.sub(f"Language: {language.replace('-', '_')}", parts[0], count=1)
     places = Places(lambda: encoded("".join(parts).replace("\n", end), data))
     singular = _singular_form(file.metadata.get("Plural-Forms", ""))
-    for place, entry in enumerate(file, 1):
-        if entry.obsolete:
-            continue
-        texts: dict[int | None, str] = {  # of the plural forms without a translation; None: of the only form
-            number: entry.msgid if number == singular else entry.msgid_plural
-            for number, form in entry.msgstr_plural.items()
-            if not form
-        }
-        if not entry.msgid_plural and not entry.msgstr:
-            texts[None] = entry.msgid
-        for number, text in texts.items():
-            places.add_string(
-                text, partial(_put_entry, parts, place, entry, number), partial(_mark_doubtful, parts, place)
-            )
+    missing = (
+        (text, (place, entry, form)) for place, entry in enumerate(file, 1) for text, form in _missing(entry, singular)
+    )
+    for text, (place, entry, form) in without_forms(missing):
+        places.add_string(text, partial(_put_entry, parts, place, entry, form), partial(_mark_doubtful, parts, place))
     return places
+
+
+def _missing(entry: polib.POEntry, singular: int | None) -> list[tuple[str, int | None]]:
+    """What must be translated in an entry: texts, and the numbers of their plural forms; None is the only form."""
+    if entry.obsolete:
+        return []
+    if not entry.msgid_plural:
+        return [] if entry.msgstr else [(entry.msgid, None)]
+    forms = (number for number, form in entry.msgstr_plural.items() if not form)
+    return [(entry.msgid if number == singular else entry.msgid_plural, number) for number in forms]
 
 
 def _put_entry(parts: list[str], place: int, entry: polib.POEntry, number: int | None, translated: str) -> None:
@@ -120,7 +140,7 @@ def read_properties(data: bytes) -> Places:
         raise UserError(f"is not a valid properties file: {error}") from None
     # Except in UTF-8, characters outside ASCII are escaped as \uXXXX.
     places = Places(lambda: file.dumps(ensure_ascii=encoding != "utf-8").encode(encoding))
-    for key, value in file.items():
+    for value, key in without_forms((value, key) for key, value in file.items()):
         places.add_string(value, partial(file.__setitem__, key))
     return places
 
@@ -139,14 +159,17 @@ def read_json(data: bytes) -> Places:
         return json.dumps(translated[place], ensure_ascii=False) if place in translated else match[0]
 
     places = Places(lambda: encoded(_JSON_STRING.sub(written, text), data))
-    for match in _JSON_STRING.finditer(text):
-        if not match[1]:
-            places.add_string(json.loads(match[0]), partial(translated.__setitem__, match.start()))
+    values = ((json.loads(match[0]), match.start()) for match in _JSON_STRING.finditer(text) if not match[1])
+    for value, place in without_forms(values):
+        places.add_string(value, partial(translated.__setitem__, place))
     return places
 
 
-def read_xliff(data: bytes) -> Places:
-    """Read an XLIFF file, version 1.2 or 2.0. Raises UserError if it is not valid or names no target language."""
+def read_xliff(data: bytes, language: str) -> Places:
+    """Read an XLIFF file, version 1.2 or 2.0.
+
+    Raises UserError if it is not valid, version 2.0 without a target language, or has another one than ``language``.
+    """
     file = Xml(data)
     root = file.tree.getroot()
     version = root.get("version", "")
@@ -154,11 +177,17 @@ def read_xliff(data: bytes) -> Places:
         raise UserError("is not XLIFF 1.2 or 2.0")
     if version >= "2" and not root.get("trgLang"):
         raise UserError("has no trgLang, which XLIFF 2.0 requires; add the target language to <xliff>")
+    for node in root.iter("{*}xliff", "{*}file"):
+        _check_language(node.get("trgLang" if version >= "2" else "target-language", ""), language)
     places = Places(file.write)
-    for unit in root.iter("{*}segment" if version >= "2" else "{*}trans-unit"):
-        source = unit.find("{*}source")
-        if source is not None and not _is_locked(unit) and not _has_text(unit.find("{*}target")):
-            _add_xliff(places, unit, source)
+    units = ((unit, unit.find("{*}source")) for unit in root.iter("{*}segment" if version >= "2" else "{*}trans-unit"))
+    sources = (
+        ("".join(source.itertext()), (unit, source))
+        for unit, source in units
+        if source is not None and not _is_locked(unit) and not _has_text(unit.find("{*}target"))
+    )
+    for _, (unit, source) in without_forms(sources):
+        _add_xliff(places, unit, source)
     return places
 
 

@@ -34,12 +34,12 @@ class Epub:
     def _names(self) -> list[str]:
         """The names of the pages, in the order of the package document."""
         container = self._archive.parse("META-INF/container.xml").tree
-        package = next((str(root.get("full-path")) for root in container.iter("{*}rootfile")), None)
-        if package is None:
+        self._package = next((str(root.get("full-path")) for root in container.iter("{*}rootfile")), "")
+        if not self._package:
             raise UserError("contains no list of its files, so it is not an epub")
-        items = self._archive.parse(package).tree.iter("{*}item")
+        items = self._archive.parse(self._package).tree.iter("{*}item")
         pages = [item.get("href", "") for item in items if item.get("media-type") in _PAGES]
-        paths = (posixpath.join(posixpath.dirname(package), unquote(page)) for page in pages)
+        paths = (posixpath.join(posixpath.dirname(self._package), unquote(page)) for page in pages)
         return list(dict.fromkeys(map(posixpath.normpath, paths)))
 
     def _encrypted(self) -> set[str]:
@@ -53,6 +53,10 @@ class Epub:
     def write(self, translated: Sequence[Segment]) -> bytes:
         """The book with these segments in their places."""
         left, changed = iter(translated), dict[str, bytes]()
+        package = self._archive.parse(self._package)
+        for declared in islice(package.tree.iter("{http://purl.org/dc/elements/1.1/}language"), 1):  # the main language
+            declared.text = self._language.replace("_", "-")
+            changed[self._package] = package.write()
         for name, count in self._pages.items():
             if count:
                 page = self._archive.parse(name)

@@ -14,6 +14,7 @@ _REFUSED = {
     **dict.fromkeys((".docm", ".dotm"), "it may have macros, which are programs; save it as docx"),
     **dict.fromkeys((".pptm", ".ppsm", ".potm"), "it may have macros, which are programs; save it as pptx"),
     **dict.fromkeys((".xls", ".xlsx", ".xlsm", ".ods"), "save the sheet as csv"),
+    **dict.fromkeys((".gz", ".zst"), "it is compressed; decompress it first"),
 }
 # The module and the function or class that read a kind of file. They are imported when needed, with their libraries.
 _READERS = {
@@ -22,17 +23,28 @@ _READERS = {
     ".srt": "subtitles:read_srt", ".vtt": "subtitles:read_vtt", ".po": "catalogues:read_po",
     ".pot": "catalogues:read_po", ".xliff": "catalogues:read_xliff", ".xlf": "catalogues:read_xliff",
     ".tmx": "catalogues:read_tmx", ".properties": "catalogues:read_properties", ".json": "catalogues:read_json",
-    ".csv": "tables:read", ".tsv": "tables:read", ".md": "markdown:read", ".markdown": "markdown:read",
+    ".csv": "tables:read_csv", ".tsv": "tables:read_tsv", ".md": "markdown:read", ".markdown": "markdown:read",
 }  # fmt: skip
 SUFFIXES = tuple(_READERS)
 _SAME = {".htm": ".html", ".markdown": ".md", ".xlf": ".xliff", ".pot": ".po"}  # a translated template is a catalogue
-_WITH_LANGUAGE = (".html", ".htm", ".xhtml", ".epub", ".tmx")  # their readers need the target language
+# Their readers need the target language.
+_WITH_LANGUAGE = (".html", ".htm", ".xhtml", ".epub", ".po", ".pot", ".xliff", ".xlf", ".tmx")
 
 
 def is_document(name: str) -> bool:
-    """Whether the suffix of ``name`` is that of a document, including those that ``read_document`` refuses."""
-    suffix = PurePath(name).suffix.lower()
+    """Whether the suffix of ``name`` is that of a document, including those that ``check_document`` refuses."""
+    path = PurePath(name.lower())
+    suffix = PurePath(path.stem).suffix if path.suffix in (".gz", ".zst") else path.suffix
     return suffix in SUFFIXES or suffix in _REFUSED
+
+
+def check_document(name: str) -> None:
+    """Raise UserError if documents with this suffix cannot be translated."""
+    suffix = PurePath(name).suffix.lower()
+    if suffix in _REFUSED:
+        raise UserError(f"{name}: cannot be translated: {_REFUSED[suffix]}")
+    if suffix not in SUFFIXES:
+        raise UserError(f"{name}: is not a supported document; supported are {', '.join(SUFFIXES)}")
 
 
 def same_format(name: str, output: str) -> bool:
@@ -44,15 +56,12 @@ def same_format(name: str, output: str) -> bool:
 def read_document(name: str, data: bytes, columns: Sequence[str], language: str) -> Document:
     """Read the file ``name`` as a document.
 
-    columns: the columns of a table to translate. language: the target language, which a page declares and a TMX with
-    several needs. Raises UserError, beginning with the name, if the file cannot be translated or the extra
-    nmtkit[files] is not installed.
+    columns: the columns of a table to translate. language: the target language, which the translation declares; a TMX
+    with several needs it, and XLIFF and po with translations must not declare another. Raises UserError, beginning with
+    the name, if the file cannot be translated or the extra nmtkit[files] is not installed.
     """
+    check_document(name)
     suffix = PurePath(name).suffix.lower()
-    if suffix in _REFUSED:
-        raise UserError(f"{name}: cannot be translated: {_REFUSED[suffix]}")
-    if suffix not in SUFFIXES:
-        raise UserError(f"{name}: is not a supported document; supported are {', '.join(SUFFIXES)}")
     is_table = suffix in (".csv", ".tsv")
     if columns and not is_table:
         raise UserError(f"{name}: `columns` is for tables (csv, tsv); leave it out")

@@ -18,7 +18,7 @@ from nmtkit.documents.archive import Xml
 from nmtkit.documents.markup import NOT_XML, append_text, last_child
 from nmtkit.documents.places import Builder, part, walk
 from nmtkit.documents.segment import Segment
-from nmtkit.documents.text import guessed
+from nmtkit.documents.text import byte_order_mark, encoded, guessed, line_end
 from nmtkit.errors import UserError
 from nmtkit.text.scripts import right_to_left
 
@@ -359,9 +359,9 @@ def _copied_once(segment: Segment, inlines: dict[Hashable, _Inline]) -> Segment:
 class Html:
     """An HTML page or fragment, or XHTML if it begins with an XML declaration. A fragment is written as one.
 
-    A page is written in its own encoding: the declared one or else ASCII, UTF-8 or Windows-1252. language: that of the
-    translation. Raises UserError if XHTML is not well-formed or elements are nested so deeply that the parser would
-    lose text.
+    A page is written in its own encoding: that of its byte order mark, the declared one or else ASCII, UTF-8 or
+    Windows-1252. language: that of the translation. Raises UserError if XHTML is not well-formed or elements are nested
+    so deeply that the parser would lose text.
     """
 
     def __init__(self, content: bytes, language: str) -> None:
@@ -378,13 +378,17 @@ class Html:
 
 def _parsed(content: bytes) -> tuple[Node, Callable[[], bytes]]:
     """The root of a page or fragment, and a function that writes it. Raises UserError as ``Html`` does."""
-    if content.lstrip().startswith(b"<?xml"):
+    mark, otherwise = byte_order_mark(content, "windows-1252")
+    # A declared encoding is used if it can decode the page. A declaration in ASCII is not in UTF-16, whatever it says.
+    names = (name.decode("ascii").lower() for name in _DECLARED.findall(content[:_HEAD]))
+    declared = ("utf-8" if name.startswith("utf") else name for name in names)
+    tried = () if mark else (*declared, "ascii", "utf-8")
+    text, encoding = guessed(content[len(mark) :], *tried, otherwise=otherwise)
+    if text.lstrip().startswith("<?xml"):
         xml = Xml(content)
         return xml.tree.getroot(), xml.write
-    # A declared encoding is used if it can decode the page.
-    declared = (name.decode("ascii") for name in _DECLARED.findall(content[:_HEAD]))
-    text, encoding = guessed(content, *declared, "ascii", "utf-8", otherwise="windows-1252")
-    text = NOT_XML.sub(" ", text)
+    end = line_end(text)
+    text = NOT_XML.sub(" ", text).replace(end, "\n")
     parser = html.HTMLParser(encoding="utf-8", huge_tree=True, default_doctype=False)
     is_page = _PAGE.search(text) is not None
     parser.feed((text if is_page else f"<html><body>{text}").encode("utf-8", "replace"))
@@ -398,7 +402,8 @@ def _parsed(content: bytes) -> tuple[Node, Callable[[], bytes]]:
 
     def page() -> bytes:
         written = str(etree.tostring(root.getroottree(), encoding="unicode", method="html"))
-        return (written + "\n" * text.endswith("\n")).encode(encoding, "xmlcharrefreplace")
+        written = (written + "\n" * text.endswith("\n")).replace("\n", end)
+        return mark + written.encode(encoding, "xmlcharrefreplace")
 
     if is_page:
         return root, page
@@ -409,7 +414,8 @@ def _parsed(content: bytes) -> tuple[Node, Callable[[], bytes]]:
 
     def fragment() -> bytes:
         nodes = (etree.tostring(node, encoding="unicode", method="html") for node in body)
-        return "".join([escape(body.text or "", quote=False), *nodes]).encode()
+        written = "".join([escape(body.text or "", quote=False), *nodes])
+        return encoded(written.replace("\n", end), content)
 
     return body, fragment
 

@@ -28,6 +28,7 @@ log = logging.getLogger(__name__)
 # Letters and digits that touch a placeholder belong to it, because a stand-in there would not be a word.
 _JOINED = frozenset(string.ascii_letters + string.digits + "_")
 _NUMBERS = tuple(str(number) for number in (*range(12, 100), *range(112, 1_000)))
+_LETTER = re.compile(r"[^\W\d_]")
 _TRIED = 60  # names that are tested
 
 
@@ -85,6 +86,12 @@ def _meets(span: Span, fixed: Sequence[Span], starts: Sequence[int]) -> bool:
     """Whether a span overlaps one of the spans ``fixed``, which are sorted and start at ``starts``."""
     before = bisect_left(starts, span.end) - 1
     return before >= 0 and fixed[before].end > span.start
+
+
+def nothing_else(text: str, span: Span, spans: Sequence[Span]) -> bool:
+    """Whether all letters in ``span`` of a text are in the ``spans`` to copy, so that there is nothing to translate."""
+    gaps = itertools.pairwise([span.start, *itertools.chain(*spans), span.end])
+    return bool(spans) and not any(_LETTER.search(text, *gap) for gap in [*gaps][::2])
 
 
 def stand_ins(translator: Translator) -> tuple[str, ...]:

@@ -86,6 +86,8 @@ def _add(places: Places, cues: Iterable[_Cue]) -> None:
     """Add the cues of each sentence as one segment."""
     sentence = list[_Cue]()
     for cue in itertools.chain.from_iterable(map(_speakers, cues)):
+        if not tagged(cue.text).text.strip():
+            continue  # it stays empty
         if sentence and (
             len(sentence) == _CUES
             or cue.start - sentence[-1].end > _PAUSE

@@ -1,50 +1,97 @@
-"""Tables (csv, tsv): the given columns are translated, all others are not changed."""
+"""Tables (csv, tsv): the given columns are translated, all other cells stay as they are written."""
 
-import csv
-import io
+import re
 from collections.abc import Sequence
 from functools import partial
 
+from nmtkit.documents.messages import without_forms
 from nmtkit.documents.places import Places
 from nmtkit.documents.text import decoded, encoded
-from nmtkit.errors import UserError
+from nmtkit.errors import UserError, counted
+
+_QUOTED = r'"[^"]*(?:""[^"]*)*"'
 
 
-def read(data: bytes, columns: Sequence[str]) -> Places:
-    """Read a table. ``columns`` are translated: names in its first row, which is not translated, or numbers from 1.
+def read_csv(data: bytes, columns: Sequence[str]) -> Places:
+    """Read a table; its delimiter is the most frequent one in the first row, outside quoted cells.
 
-    Raises UserError if ``columns`` is empty or names a missing column, or if the table is not valid.
+    Raises UserError as ``_places`` does, or if a quoted cell has no end.
     """
     text = decoded(data)
+    first = re.sub(rf"(?<![^,;\t|\n]){_QUOTED}", "", text).partition("\n")[0]
+    delimiter = max(",;\t|", key=first.count)
+    pieces, end = _split(text, delimiter, quoting=True)
+    if end < len(text):
+        line = text.count("\n", 0, end) + 1
+        raise UserError(f"is not a valid table: line {line}: the quotation marks of a cell are not around all of it")
+    return _places(data, columns, pieces, delimiter, quoting=True)
+
+
+def read_tsv(data: bytes, columns: Sequence[str]) -> Places:
+    """Read a table with tabs; raises UserError as ``_places`` does.
+
+    It uses quoting, so that a cell may contain tabs and line breaks, if its lines would otherwise have different
+    numbers of columns, and if all its quoted cells have an end.
+    """
+    text = decoded(data)
+    pieces, end = _split(text, "\t", quoting=True)
+    quoting = end == len(text) and len({line.count("\t") for line in text.split("\n") if line.strip()}) > 1
+    return _places(data, columns, pieces if quoting else _split(text, "\t", quoting=False)[0], "\t", quoting)
+
+
+def _split(text: str, delimiter: str, quoting: bool) -> tuple[list[str], int]:
+    """The cells of a table, each with the delimiter or the line end after it, and where in the text they end."""
+    begin = rf'{_QUOTED}|(?!")' if quoting else ""
+    cell = re.compile(rf"({begin}[^{delimiter}\r\n]*)([{delimiter}]|\r\n?|\n|\Z)")
+    pieces, end = list[str](), 0
+    while end < len(text) and (found := cell.match(text, end)):
+        pieces += found.groups()
+        end = found.end()
+    return pieces, end
+
+
+def _places(data: bytes, columns: Sequence[str], pieces: list[str], delimiter: str, quoting: bool) -> Places:
+    """The cells of ``columns``: numbers from 1, or names in the first row, which is then not translated.
+
+    The number of a missing column may be a name. Raises UserError if the table is empty, or if ``columns`` is empty or
+    names a missing column.
+    """
+    rows: list[list[int]] = [[]]  # the places in ``pieces`` of the cells
+    for place in range(0, len(pieces), 2):
+        rows[-1].append(place)
+        if pieces[place + 1] != delimiter:
+            rows.append([])
+    rows = [row for row in rows if any(pieces[place].strip() for place in row)]
     if not columns:
         raise UserError("is a table; give `columns`, the names or numbers (from 1) of the columns to translate")
-    first = text.partition("\n")[0]
-    delimiter = max(",;\t|", key=first.count)
-    try:
-        rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True))
-    except csv.Error as error:
-        raise UserError(f"is not a valid table: {error}") from None
-    named = [column for column in columns if not column.isdecimal()]
-    header = rows[0] if rows and named else []
-    if missing := [column for column in named if column not in header]:
-        raise UserError(f"has no column {missing[0]!r}; its first row has {', '.join(header[:20])}")
-    numbers = [header.index(column) if column in named else int(column) - 1 for column in columns]
-    width = max(map(len, rows), default=0)
-    if wrong := [number + 1 for number in numbers if not 0 <= number < width]:
-        raise UserError(f"has {width} columns, but no column {wrong[0]}")
+    if not rows:
+        raise UserError("is empty")
+    width, header = max(map(len, rows)), [_text(pieces[place]) for place in rows[0]]
+    numbers, named = set[int](), False
+    for column in columns:
+        if column.isdecimal() and 0 < int(column) <= width:
+            numbers.add(int(column) - 1)
+        elif column in header:
+            numbers |= {number for number, name in enumerate(header) if name == column}
+            named = True
+        elif column.isdecimal():
+            raise UserError(f"has {counted(width, 'column')}, but no column {int(column)}")
+        else:
+            raise UserError(f"has no column {column!r}; its first row has {', '.join(header[:20])}")
+    places = Places(lambda: encoded("".join(pieces), data))
 
-    def save() -> bytes:
-        written = io.StringIO(newline="")
-        all_quoted = f'"{delimiter}"' in first
-        end = "\r\n" if first.endswith("\r") else "\n"
-        csv.writer(
-            written, delimiter=delimiter, quoting=csv.QUOTE_ALL if all_quoted else csv.QUOTE_MINIMAL, lineterminator=end
-        ).writerows(rows)
-        return encoded(written.getvalue(), data)
+    def put(place: int, translated: str) -> None:
+        quoted = _text(pieces[place]) != pieces[place]
+        if quoted or (quoting and re.search(rf'^"|[{delimiter}]', translated)):
+            translated = '"' + translated.replace('"', '""') + '"'
+        pieces[place] = translated
 
-    places = Places(save)
-    for row in rows[bool(header) :]:
-        for number in numbers:
-            if number < len(row):
-                places.add_string(row[number], partial(row.__setitem__, number))
+    chosen = (row[number] for row in rows[named:] for number in sorted(numbers) if number < len(row))
+    for text, place in without_forms((_text(pieces[place]), place) for place in chosen):
+        places.add_string(text, partial(put, place))
     return places
+
+
+def _text(cell: str) -> str:
+    """The text of a cell as it is written."""
+    return cell[1:-1].replace('""', '"') if re.fullmatch(_QUOTED, cell) else cell

@@ -1,4 +1,4 @@
-"""Decoding and encoding text files; byte order marks are kept."""
+"""Decoding and encoding text files; byte order marks and line ends are kept."""
 
 import codecs
 from contextlib import suppress
@@ -11,7 +11,7 @@ _MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM
 
 def decoded(data: bytes, encoding: str = "utf-8") -> str:
     """Decode a file by its byte order mark, or else as ``encoding``. Raises UserError if it is not valid text."""
-    mark, encoding = _mark(data, encoding)
+    mark, encoding = byte_order_mark(data, encoding)
     try:
         text = data[len(mark) :].decode(encoding)
     except UnicodeDecodeError as error:
@@ -26,7 +26,7 @@ def decoded(data: bytes, encoding: str = "utf-8") -> str:
 
 def encoded(text: str, like: bytes) -> bytes:
     """Encode a text with the byte order mark and the encoding of the file ``like``; without a mark, UTF-8."""
-    mark, encoding = _mark(like, "utf-8")
+    mark, encoding = byte_order_mark(like, "utf-8")
     return mark + text.encode(encoding)
 
 
@@ -38,6 +38,11 @@ def guessed(data: bytes, *encodings: str, otherwise: str) -> tuple[str, str]:
     return data.decode(otherwise, "replace"), otherwise
 
 
-def _mark(data: bytes, otherwise: str) -> tuple[bytes, str]:
+def byte_order_mark(data: bytes, otherwise: str) -> tuple[bytes, str]:
     """The byte order mark of a file and its encoding; without a mark, ``otherwise``."""
     return next(((mark, name) for mark, name in _MARKS.items() if data.startswith(mark)), (b"", otherwise))
+
+
+def line_end(text: str) -> str:
+    """CRLF if all lines of a text end with it, else LF."""
+    return "\r\n" if text.count("\r\n") == text.count("\n") > 0 else "\n"

@@ -10,13 +10,12 @@ import numpy as np
 
 from nmtkit.documents.alignment import Aligned
 from nmtkit.documents.marks import Part, place
-from nmtkit.documents.placeholders import Filled, Hole, find, restore, warn_of_lost, with_stand_ins
+from nmtkit.documents.placeholders import Filled, Hole, find, nothing_else, restore, warn_of_lost, with_stand_ins
 from nmtkit.documents.segment import Segment
 from nmtkit.documents.sentences import Span, between, sentences
 from nmtkit.text.placeholders import PLACEHOLDERS
 
 _WORD = re.compile(r"\S+")
-_LETTER = re.compile(r"[^\W\d_]")
 
 
 class _Sentence(NamedTuple):
@@ -118,9 +117,7 @@ def plan(
         parts = []
         for span, inside in _whole(sentences(segment.text, source, split), kept):
             text, holes = with_stand_ins(segment.text, span.start, span.end, inside, words)
-            gaps = itertools.pairwise([span.start, *itertools.chain(*inside), span.end])
-            copied = bool(holes) and not any(_LETTER.search(segment.text, *gap) for gap in [*gaps][::2])
-            parts.append(_Sentence(span, text, holes, copied))
+            parts.append(_Sentence(span, text, holes, nothing_else(segment.text, span, inside)))
         every.append(parts)
     return Plan(segments, target, every)
 

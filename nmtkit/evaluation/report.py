@@ -32,7 +32,7 @@ class History:
 
     name: str
     architecture: str
-    rate: float | None  # the base learning rate; records have factors
+    rate: float | None  # the base learning rate
     config: str  # YAML
     parameters: int
     train: list[dict[str, Any]]  # records of metrics.jsonl, in order
@@ -83,7 +83,7 @@ def _record(line: bytes) -> dict[str, Any] | None:
     try:
         record: dict[str, Any] = json.loads(line)
         # Older versions did not log these keys.
-        optional = ("train_token_error_rate", "tokens_per_second")
+        optional = ("train_token_error_rate", "tokens_per_second", "lr")
         numbers = [*(record.get(key, 0) for key in optional), *(record[key] for key in DRAWN[record["kind"]])]
         # Not isinstance, because True is an int; a larger int does not fit into a float.
         return record if all(type(n) is float or (type(n) is int and n < 1 << 63) for n in numbers) else None
@@ -179,7 +179,9 @@ def training_charts(histories: Sequence[History]) -> str:
         loss.append(Series(f"{name}, test", _points(history.test, "cross_entropy"), colour + len(histories)))
         by_words.append(Series(name, _against(_points(train, "tokens"), _points(valid, "cross_entropy")), colour))
         bleu.append(Series(name, _points(valid, "bleu"), colour))
-        rates.append(Series(name, _points(train, "lr_factor", history.rate or 0), colour))
+        # Older versions logged only the factor of the rate, which may have changed when the run was resumed.
+        rated = [{"lr": record["lr_factor"] * (history.rate or 0), **record} for record in train]
+        rates.append(Series(name, _points(rated, "lr"), colour))
         speeds.append(Series(name, _points(train, "tokens_per_second"), colour))
         errors.append(Series(f"{name}, dev", dev_errors, colour))
         both.append(Series(name, _against(train_errors, dev_errors), colour))

@@ -21,9 +21,9 @@ FEW_UPDATES = 1000
 MANY_PARAMETERS = 100
 
 
-def vocabulary_sizes(experiment: Experiment, data: Path) -> tuple[int, int]:
-    """The sizes of the vocabularies of the data folder, or the paper's if it has none yet."""
-    source, target = map(TextFiles(data).vocabulary, SIDES)
+def vocabulary_sizes(experiment: Experiment, folder: Path) -> tuple[int, int]:
+    """The sizes of the vocabularies of a data folder or model folder, or the paper's if it has none yet."""
+    source, target = map(TextFiles(folder).vocabulary, SIDES)
     return (len(Vocabulary.load(source)), len(Vocabulary.load(target))) if source.exists() else experiment.data.words
 
 

@@ -111,14 +111,16 @@ def _resume(
         if start is not None:
             check_origin(folder, start)
         check_unchanged(folder, experiment, data)
-    if first:
-        origin = None if start is None or saved_steps else take_weights(model, experiment, data, start)
+    if first and not saved_steps:
+        origin = None if start is None else take_weights(model, experiment, data, start)
         prepare_folder(folder, experiment, data, origin)
     distributed.copy_first(model)  # the others wait here for the first one
     progress = Progress()
     if saved_steps:
         progress = checkpoint.restore(folder, saved_steps[-1], model, optimizer)
         progress.finished = progress.end(experiment.training)
+        if first:  # a folder that cannot be resumed is not changed
+            prepare_folder(folder, experiment, data, None)
         log.info("resuming from update %d in %s", progress.update, folder)
     # A process with another folder would silently start from another state.
     if distributed.highest(progress.update) != progress.update:

@@ -97,7 +97,10 @@ def take_weights(model: Seq2Seq, experiment: Experiment, data: Path, start: Mode
 
 def _check_same_model(theirs: Experiment, ours: Experiment, start: ModelFolder) -> None:
     """Raise UserError unless the models have equal configurations, except dropout."""
-    old, new = (flatten({"architecture": e.architecture, "model": to_dict(e.model)}) for e in (theirs, ours))
+    if theirs.architecture != ours.architecture:
+        they = f"{theirs.architecture}, not {ours.architecture}"
+        raise UserError(f"`start` {start}: another architecture: {they}; train it from scratch")
+    old, new = (flatten({"model": to_dict(experiment.model)}) for experiment in (theirs, ours))
     different = [
         f"{key} is {old.get(key)} there and {new.get(key)} here"
         for key in {**old, **new}

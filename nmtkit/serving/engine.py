@@ -86,7 +86,7 @@ class Engine:
         self._ring = deque[_Work]()  # requests with queued sentences, round robin
         self._speed = dict[str, float]()  # characters per second, by model
         self._tasks = set[asyncio.Task[None]]()
-        self._few, self._aside = asyncio.Semaphore(ASIDE), set[asyncio.Future[Any]]()
+        self._places, self._aside = asyncio.Semaphore(ASIDE), set[asyncio.Future[Any]]()  # of other work
         self._stopping = False
         self._queued = 0  # characters
 
@@ -118,7 +118,7 @@ class Engine:
 
         Raises Busy if the server is shutting down.
         """
-        async with self._few:
+        async with self._places:
             if self._stopping:
                 raise Busy("the server is shutting down", 10)
             done: asyncio.Future[T] = asyncio.get_running_loop().create_future()

@@ -175,7 +175,8 @@ async def _translated_html(
 
 def _read(service: Service, model: Description, texts: Sequence[str]) -> tuple[list[tuple[Html, Plan]], list[str]]:
     """Pages with their plans, and all their sentences."""
-    pages = [Html(text.encode(), model.target) for text in texts]
+    # The byte order mark of utf-8-sig takes precedence over the encoding that a page declares.
+    pages = [Html(text.encode("utf-8-sig"), model.target) for text in texts]
     service.check_number(sum(count_lines(segment.text) for page in pages for segment in page.segments))
     plans = [plan(page.segments, model.source, model.target, model.stand_ins, split=service.split) for page in pages]
     sources = [source for each in plans for source in each.sentences]
@@ -189,7 +190,8 @@ def _written(pages: Sequence[tuple[Html, Plan]], answers: Iterable[Answer]) -> l
     for page, planned in pages:
         ranked = _ranked([answer.aligned for answer in itertools.islice(answers, len(planned.sentences))])
         # What was lost is not logged, because it is a client's text.
-        translated.append([page.write(planned.finish(best, warn=lambda *lost: None)).decode() for best in ranked])
+        written = (page.write(planned.finish(best, warn=lambda *lost: None)) for best in ranked)
+        translated.append([content.decode("utf-8-sig") for content in written])
     return translated
 
 

@@ -29,7 +29,7 @@ def average(
     output.check_replaceable()
     for path in named:
         if real_path(path).parent.parent != real_path(folder.path):
-            raise UserError(f"{path}: not a checkpoint of {folder}; give its run as `model`")
+            raise UserError(f"{path}: not a checkpoint of {folder}; average those of one run, which `model` names")
     chosen = list(named) or _kept(folder, best, last)
     # In float64, so that the mean of equal weights is exact; one checkpoint at a time, to save memory.
     total = {name: tensor.double() for name, tensor in _weights(chosen[0]).items()}

@@ -19,7 +19,7 @@ from nmtkit.training.progress import Window
 from nmtkit.training.run import Run, usable_pairs
 from nmtkit.training.settings import METRICS
 from nmtkit.training.signals import stop_signals
-from nmtkit.training.validation import Validation
+from nmtkit.training.validation import Validation, decisive
 
 log = logging.getLogger(__name__)
 
@@ -101,13 +101,14 @@ def _validate(run: Run, validate: Callable[[], Validation], shown: Display) -> V
     """
     progress, started = run.progress, time.perf_counter()
     shown.show(progress.update, "validating")
-    trained = metrics.train_record(progress, run.rate)  # before the validation may change the rate
+    # Before the validation may change the rate.
+    trained = metrics.train_record(progress, run.rate, run.settings.optimizer.lr)
     progress.window = Window()
     validation = validate()
     improved = progress.judge(validation, run.settings, regular=progress.is_regular(run.settings))
     progress.finished = progress.end(run.settings)  # patience may be exhausted
     seconds = time.perf_counter() - started
-    improvement = f"  best {METRICS[run.settings.stop_metric]}" if improved else ""
+    improvement = f"  best {METRICS[decisive(run.settings.stop_metric, validation.bleu)]}" if improved else ""
     _log(run, trained)
     _log(run, metrics.validation_record(progress, validation, seconds))
     log.info(
@@ -154,9 +155,9 @@ def _outcome(run: Run, validation: Validation | None) -> str:
     """The part of the progress line on validations: the last one, the best one, and the patience left."""
     settings, progress = run.settings, run.progress
     last = f"  dev {validation.cross_entropy:.3f} BLEU {validation.bleu:.2f}" if validation else ""
-    best = f"  best {METRICS[settings.ranked_by]} {progress.best[0][1]:.2f}" if progress.best else ""
+    best = progress.best_shown(settings)
     left = ""
     if settings.patience:
         watched = METRICS[settings.stop_metric]
         left = f"  patience {settings.patience - progress.stalled} of {settings.patience} for {watched}"
-    return f"{last}{best}{left}"
+    return f"{last}{best and '  '}{best}{left}"

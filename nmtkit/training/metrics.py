@@ -24,14 +24,15 @@ def epoch_record(progress: Progress, epoch: Epoch) -> dict[str, Any]:
     return _record("epoch", progress) | {"batches": len(epoch), "padding": round(epoch.padding, 4)}
 
 
-def train_record(progress: Progress, rate: float) -> dict[str, Any]:
-    """Figures of training since the last validation; ``rate`` is the factor of the learning rates."""
+def train_record(progress: Progress, rate: float, lr: float) -> dict[str, Any]:
+    """Figures of training since the last validation; ``rate`` is the factor of the learning rates, such as ``lr``."""
     window = progress.window
     return _record("train", progress) | {
         "loss": window.loss,
         "gradient_norm": window.mean_norm,
         "gradient_norm_max": window.norm_max,
         "lr_factor": rate,
+        "lr": rate * lr,
         "tokens": progress.tokens,
         "memory_halvings": progress.halvings,
         "tokens_per_second": round(window.speed, 1),

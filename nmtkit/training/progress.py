@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from nmtkit.errors import counted
 from nmtkit.training.loss import Gradient
 from nmtkit.training.settings import METRICS, Training
-from nmtkit.training.validation import Validation, rank
+from nmtkit.training.validation import Validation, decisive, rank
 
 EXPLOSION = 20.0  # times the mean norm of the gradients since the last validation
 
@@ -89,6 +89,14 @@ class Progress:
     def validated(self) -> bool:
         """True if the model of this update has been validated."""
         return self.update in self.recent
+
+    def best_shown(self, settings: Training) -> str:
+        """The value of the best checkpoint for messages, as in "best BLEU 20.31"; "" before the first validation."""
+        if not self.best:
+            return ""
+        _, value, cross_entropy = self.best[0]
+        metric = decisive(settings.ranked_by, value)
+        return f"best {METRICS[metric]} {value if metric == settings.ranked_by else cross_entropy:.2f}"
 
     def is_regular(self, settings: Training) -> bool:
         """True if a regular validation follows this update."""

@@ -29,6 +29,11 @@ class Validation(NamedTuple):
         return self.bleu if name == "bleu" else self.cross_entropy
 
 
+def decisive(name: Metric, bleu: float) -> Metric:
+    """The metric that ranks a validation by ``name``: cross-entropy, where BLEU is at most ``LEAST_BLEU``."""
+    return name if bleu > LEAST_BLEU else "cross_entropy"
+
+
 def rank(name: Metric, value: float, cross_entropy: float) -> list[float]:
     """Larger for a better value of a metric; equal BLEU, and BLEU up to ``LEAST_BLEU``, is ranked by cross-entropy."""
     return [max(value, LEAST_BLEU) if name == "bleu" else -value, -cross_entropy]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Literal, TypeAlias
 
 from nmtkit.errors import UserError
-from nmtkit.options import Option, as_in, mistake, option
+from nmtkit.options import Option, as_in, documented, mistake, option
 from nmtkit.search.settings import SEARCH, LengthPenalty, Search, Stop
 
 UnkOrigin = Literal["matched", "papers"]
@@ -42,14 +42,19 @@ REPLACE_UNK = Option("Replace unknown words with the lexicon's translation of th
 
 
 # fmt: off
+@documented
 @dataclass(frozen=True, kw_only=True)
 class Request:
     """The options of a translation, the same for all lines. ``Request()`` requests the best translation of each.
 
+    prefixes, references: each line comes with a prefix of its translation, or with its translation, which is scored.
+    terms: source terms and their translations; a line with a term must have one of the forms separated by "|" in its
+    translation. attention: request the attention weights. quality: let the model's confidence use attention. Search
+    settings that are None are the model's; without n_best, a translation is the best one, as text.
+
     Raises UserError for values out of range and for fields that exclude each other, so that none is silently ignored.
     """
 
-    # Search settings; None: the model's.
     beam_size: int | None = as_in(Search, "beam_size")
     length_penalty: LengthPenalty | None = as_in(Search, "length_penalty")
     alpha: float | None = as_in(Search, "alpha")
@@ -60,22 +65,21 @@ class Request:
     unk: bool | None = as_in(Search, "unk")
     narrowing: bool | None = as_in(Search, "narrowing")
 
-    # Fewer if the beam has fewer; None: the best one, as text.
+    # Fewer if the beam has fewer.
     n_best: int | None = option(None, Option(
         "Write the N best translations of each line as 'line ||| text ||| score'.", at_least=1, at_most=MOST))
     mbr: int | None = option(None, Option(
         "Minimum Bayes risk decoding: choose the hypothesis of the beam with the highest chrF2 against N samples from "
         "the model.", SEARCH, metavar="N", at_least=1, at_most=MOST))
     seed: int | None = option(None, SEED)  # translations are sampled with this seed
-    prefixes: bool = False  # each line comes with a prefix of its translation
-    references: bool = False  # each line comes with its translation, which is scored
-    # If a line has the source term, the translation must have one of the forms separated by "|".
+    prefixes: bool = False
+    references: bool = False
     terms: Terms | None = None
     # For each target word, the source word with the highest attention weight.
     alignment: bool = option(False, Option(
         "Write the word alignment after each translation: a tab and source-target pairs.", OUTPUT))
-    attention: bool = False  # the attention weights of each translation
-    quality: bool = False  # the model's confidence, which uses attention
+    attention: bool = False
+    quality: bool = False
     tokenized: bool = option(False, Option(
         "Read and write tokens, segmented as in the data folder, instead of plain text.", OUTPUT))
     replace_unk: bool = option(False, REPLACE_UNK.within(UNKNOWN))

@@ -55,9 +55,9 @@ class Translation:
     def quality(self) -> float:
         """The model's confidence from 0 to 1: exp(mean log P of a token - (1 - ``seen``) / 2).
 
-        Without attention it is exp(mean log P). It correlates with quality slightly better than the mean alone
-        (recipes/terms/README.md). Fomicheva et al. 2020 (TACL, Unsupervised quality estimation) compare the mean with
-        other measures; Rikters and Fishel 2017 derive confidence from attention.
+        Without attention, or without ``Request.quality``, it is exp(mean log P). It correlates with quality slightly
+        better than the mean alone (recipes/terms/README.md). Fomicheva et al. 2020 (TACL, Unsupervised quality
+        estimation) compare the mean with other measures; Rikters and Fishel 2017 derive confidence from attention.
         """
         return math.exp(self.log_prob / len(self.log_probs) - (0.0 if self.seen is None else (1 - self.seen) / 2))
 

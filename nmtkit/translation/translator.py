@@ -54,7 +54,9 @@ class _Piece(NamedTuple):
 class Translator:
     """A model or an ensemble with its text processing. See ``nmtkit.load``.
 
-    To change the search settings, ``dataclasses.replace`` its ``search``; for a single call, use a ``Request``.
+    Of a single model, ``given`` is the PyTorch module (``Seq2Seq`` in models/base.py), for encoder states and
+    gradients. To change the search settings, ``dataclasses.replace`` its ``search``; for a single call, use a
+    ``Request``.
     """
 
     name: str  # the folders of its models
@@ -208,7 +210,8 @@ class Translator:
 
         With any segmentation, a shortlist needs a lexicon of whole words, such as that of nmtkit align.
         """
-        request.search(self.search)
+        if not request.search(self.search).unk and self.tgt_vocab.annotated:
+            raise UserError(f"`unk`: {self.name} writes the positions of unknown words instead; use `replace_unk`")
         if self.lexicon is not None and (request.replace_unk or request.shortlist is not None):
             # Read before processes are forked: the file may be invalid, or a pipe, which only one process can read.
             _ = self.lexicon.translations
@@ -269,10 +272,8 @@ class Translator:
         terms = [each for i, own in enumerate(of_line) for each in self._occurrences(read[0][i], own, request)]
         edges = self._writer.edges
         constraints = Constraints([[each.term for each in own] for own in terms], edges) if any(terms) else None
-        # Attention weights, which are copied at every step, are computed only if needed. A model with annotated unknown
-        # words does not need them.
-        unknown = request.replace_unk and not self.tgt_vocab.annotated
-        look = request.alignment or request.attention or request.quality or unknown
+        # Attention weights, which are copied at every step, are computed only if needed.
+        look = request.alignment or request.attention or request.quality or request.replace_unk
         each = translate_each(
             self.model, ids[0], search, device=self.device, n_best=n, attention=look, forced=forced, seed=request.seed,
             others=ids[1:],

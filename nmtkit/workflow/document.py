@@ -1,13 +1,14 @@
 """``translate_document``: translation of a file with its formatting."""
 
 import sys
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
-from nmtkit.documents.formats import read_document, same_format
+from nmtkit.documents.formats import check_document, read_document, same_format
 from nmtkit.errors import UserError
-from nmtkit.lines import write_file
+from nmtkit.lines import atomic_write
 from nmtkit.machine.processes import loading
 from nmtkit.options import by_keyword
 from nmtkit.translation.request import Request
@@ -33,6 +34,7 @@ def write_document(input: Path | str, output: Path | str, request: Request, opti
     for name in ("n_best", "prefixes", "references", "alignment", "attention", "tokenized"):
         if getattr(request, name):
             raise UserError(f"`{name}`: is for lines of text, and {input} is a document; leave it out")
+    check_document(str(input))
     if not same_format(str(input), str(output)):
         suffix = Path(input).suffix.lower()
         raise UserError(f"`output` {output}: would be a {suffix} file, as {input} is; end its name in {suffix}")
@@ -52,13 +54,10 @@ def write_document(input: Path | str, output: Path | str, request: Request, opti
     document = read_document(str(input), data, options.columns, tgt)
     planned = plan(document.segments, src, tgt, stand_ins(translator), keep)
     request = replace(request, attention=planned.aligned, quality=True)
-    windows = translate_windows(planned.sentences, request, options)
-    found = zip(planned.sentences, chain.from_iterable(windows), strict=True)
-    content = document.write(planned.finish(align(translator, line, best) for line, [best] in found))
-    if str(output) == "-":
-        sys.stdout.buffer.write(content)
-        return
-    write_file(output, content)
+    with nullcontext(sys.stdout.buffer) if str(output) == "-" else atomic_write(output, "wb") as file:
+        windows = translate_windows(planned.sentences, request, options)
+        found = zip(planned.sentences, chain.from_iterable(windows), strict=True)
+        file.write(document.write(planned.finish(align(translator, line, best) for line, [best] in found)))
 
 
 def write_translation(options: DocumentOptions) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from nmtkit.config import load_yaml, merge, parse_settings
 from nmtkit.errors import UserError
-from nmtkit.folders import ModelFolder
+from nmtkit.folders import SIDES, ModelFolder, TextFiles
 from nmtkit.options import Option, by_keyword, option
 from nmtkit.workflow.shared import CHECKPOINT, CONFIGURATION, DATA, DEVICE, Settings, nested_settings, presets
 
@@ -54,7 +54,7 @@ class Inspection:
     """The result of ``inspect``."""
 
     experiment: "Experiment"
-    words: tuple[int, int]  # sizes of the vocabularies of the data folder, or the paper's
+    words: tuple[int, int]  # sizes of the vocabularies of the model or data folder, or the paper's
     parameters: dict[str, int]  # of each part with these vocabularies, and the ``total``
     parameters_of_paper: dict[str, int]  # the same with the paper's vocabularies
     shapes: dict[str, list[int]]  # of every parameter, by name
@@ -72,8 +72,8 @@ class Flow(NamedTuple):
 def examine(options: InspectOptions) -> Inspection:
     """The parts and sizes of a model, and the cost of training it: ``nmtkit inspect``.
 
-    Sizes are computed for the vocabularies of the folder ``data``, if it has any. Raises UserError for an unknown
-    model, and for settings of a trained model.
+    Sizes are computed for the vocabularies of a model folder or, for a preset, of the folder ``data``, if any. Raises
+    UserError for an unknown model, and for settings of a trained model.
     """
     import torch
 
@@ -81,9 +81,9 @@ def examine(options: InspectOptions) -> Inspection:
     from nmtkit.training.estimate import estimate
     from nmtkit.translation.loading import choose_device
 
-    planned, _ = _plan(options)
+    planned, folder = _plan(options)
     device = choose_device(options.device)
-    words = vocabulary_sizes(planned, Path(options.data))
+    words = vocabulary_sizes(planned, Path(options.data) if folder is None else ModelFolder.at(folder).path)
     parameters = parameters_by_part(planned, *words)
     paper = parameters_by_part(planned, *planned.data.words)
     with torch.device("meta"):  # shapes without memory
@@ -101,6 +101,7 @@ def compare_flows(options: FlowOptions) -> dict[str, Flow]:
     """
     import torch
 
+    from nmtkit.data.vocab import Vocabulary
     from nmtkit.evaluation.gradients import gradient_flow
     from nmtkit.evaluation.saturation import saturation
     from nmtkit.experiment.model import load_model
@@ -115,6 +116,12 @@ def compare_flows(options: FlowOptions) -> dict[str, Flow]:
     for name, (planned, folder) in plans.items():
         if folder:
             model, _ = load_model(folder, device)
+            own, of_data = (
+                [Vocabulary.load(TextFiles(path).vocabulary(side)).fingerprint for side in SIDES]
+                for path in (ModelFolder.at(folder).path, data)
+            )
+            if own != of_data:
+                raise UserError(f"{data}: its vocabularies are not those of {folder}; give the model's `data` folder")
         else:  # the initial weights of a training run
             torch.manual_seed(planned.training.seed_of(planned.training.init_seed))
             model = planned.build(*vocabulary_sizes(planned, data))

@@ -57,6 +57,8 @@ def write_report(options: ReportOptions) -> Path:
     folders = paths(options.models)
     if len(set(folders)) < len(folders):
         raise UserError("a model is named twice; name each once")
+    if Path(options.output).suffix not in (".html", ".htm"):
+        raise UserError(f"`output` {options.output}: is a page of HTML; choose a name that ends in .html")
     if options.types and not options.contrast:
         raise UserError("`types` needs `contrast`")
     entries = read_entries(paths(options.contrast), options.types) if options.contrast else []

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from nmtkit.config import nested, parse_settings
-from nmtkit.errors import UserError
+from nmtkit.errors import UserError, refuse_string
 from nmtkit.folders import at_checkpoint
 from nmtkit.options import Option
 from nmtkit.translation.request import UNKNOWN
@@ -60,6 +60,7 @@ Settings = Mapping[str, Any] | Sequence[str]  # {"training.optimizer.lr": 5e-4},
 
 def nested_settings(settings: Settings) -> dict[str, Any]:
     """Settings with dotted keys as nested values. Raises UserError for text that is not KEY=VALUE."""
+    refuse_string("settings", settings)
     return nested(settings.items()) if isinstance(settings, Mapping) else parse_settings(settings)
 
 

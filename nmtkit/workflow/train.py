@@ -1,6 +1,7 @@
 """``train``: training of a preset on a data folder, from random weights or those of a model; or resuming a run."""
 
 import logging
+import threading
 from contextlib import AbstractContextManager
 from dataclasses import KW_ONLY, dataclass, fields
 from pathlib import Path
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from nmtkit.training.progress import Progress
 
 log = logging.getLogger(__name__)
+
+_TRAINING = threading.Lock()  # of this process
 
 LONG, HISTORY = "How long", "History"  # groups of the help
 
@@ -61,20 +64,32 @@ def run(options: TrainOptions) -> "Progress":
     """Train a preset on a data folder, or resume the run in the folder ``output``: ``nmtkit train``.
 
     settings: values by dotted keys. Other arguments that are None have the preset's value. records: a handler for the
-    records of the history and of the end of the run. Returns the progress of the run. Raises UserError for settings
-    that do not suit the data, and KeyboardInterrupt, with everything saved, after Ctrl-C.
+    records of the history and of the end of the run. Returns the progress of the run. PyTorch's random numbers, and
+    its number of threads on a CPU, are changed. Raises UserError for settings that do not suit the data and while this
+    process trains in another thread, and KeyboardInterrupt, with everything saved, after Ctrl-C.
     """
+    if not _TRAINING.acquire(blocking=False):
+        raise UserError("another training runs in this process, with the same log and random numbers; start a process")
+    try:
+        return _run(options)
+    finally:
+        _TRAINING.release()
+
+
+def _run(options: TrainOptions) -> "Progress":
+    """``run``, in a process that trains nothing else."""
     experiment = plan(options)
     from nmtkit.experiment.plan import examine_plan
     from nmtkit.experiment.run import run_experiment
     from nmtkit.training import distributed
     from nmtkit.training.metrics import RECORDS
-    from nmtkit.training.settings import METRICS
     from nmtkit.training.tensorboard import TensorBoard
     from nmtkit.translation.loading import choose_device
 
     folder, begin = ModelFolder(Path(options.output)), None if options.start is None else Path(options.start)
     data, records = Path(options.data), options.records
+    if (folder.path / "manifest.json").exists():
+        raise UserError(f"`output` {folder}: is a data folder; name another one")
     # First, because only one of several processes logs and writes.
     with distributed.processes(choose_device(options.device)) as chosen:
         first = not distributed.rank()
@@ -86,8 +101,8 @@ def run(options: TrainOptions) -> "Progress":
         with _log_to(folder, first), logged(RECORDS, logging.INFO, handlers):
             progress = run_experiment(experiment, data, folder.path, chosen, begin)
             outcome = f"finished ({progress.finished})" if progress.finished else "stopped"
-            ranked = METRICS[experiment.training.ranked_by]
-            best = "".join(f"; best {ranked} {value:.2f} at {int(update)}" for update, value, _ in progress.best[:1])
+            best = progress.best_shown(experiment.training)
+            best = best and f"; {best} at {int(progress.best[0][0])}"
             log.info("%s after update %d%s", outcome, progress.update, best)
             if records is not None and first:
                 end = {"kind": "end", "update": progress.update, "finished": progress.finished or None}
@@ -122,7 +137,8 @@ def plan(options: TrainOptions) -> "Experiment":
         given |= {"batch_tokens": budget, "batch_sentences": None}  # a batch has one limit only
     begin, file = (None if path is None else Path(path) for path in (options.start, options.config))
     output, model = Path(options.output), options.model
-    if model == "small" or not (model or begin or file or ModelFolder(output).config.exists()):
+    complete = file is not None and "architecture" in load_yaml(file)
+    if model == "small" or not (model or begin or complete or ModelFolder(output).config.exists()):
         tokens = training_tokens(Path(options.data))
         model = default_preset(tokens)
         text = f"{tokens:,} target tokens" if tokens else "text that is not encoded yet"
@@ -131,13 +147,14 @@ def plan(options: TrainOptions) -> "Experiment":
     values = merge(values, {"training": given}) if given else values
     sources = [name for name in (model or (begin and str(begin)), file and str(file)) if name]
     sources = sources or [str(ModelFolder(output).config)]
-    return build_experiment(values, " + ".join([*sources, "`settings`"] if options.settings else sources))
+    sources += [*(["`settings`"] if options.settings else []), *(["options"] if given else [])]
+    return build_experiment(values, " + ".join(sources))
 
 
 def _base(model: str | None, config: Path | None, output: Path, start: Path | None) -> dict[str, Any]:
     """The values of the preset, or of the run, or of the model to start from, overridden by those of the user's file.
 
-    A file alone is a complete configuration, like the output of `nmtkit models NAME`.
+    A file with an ``architecture`` is a complete configuration, like the output of `nmtkit models NAME`.
     """
     from nmtkit.experiment.presets import load_preset
 
@@ -148,10 +165,10 @@ def _base(model: str | None, config: Path | None, output: Path, start: Path | No
         own = run if run.updates() else ModelFolder.at(start)  # a run that failed early has nothing to resume
         own.check()
         return merge(load_yaml(own.config), over)
-    if config:
+    if "architecture" in over:
         return over
     check_regular(run.path)
-    return load_yaml(run.config)
+    return merge(load_yaml(run.config), over)
 
 
 class _LogFile(logging.FileHandler):

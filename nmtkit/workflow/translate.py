@@ -126,13 +126,15 @@ def _warn_of_unseen(
     from nmtkit.text.pipeline import letters
 
     pipeline, known = translator.sources[0].pipeline, translator.sources[0].vocab.known
+    # Invalid UTF-8 (U+FFFD) is reported elsewhere.
+    seen = {"\ufffd", *chain.from_iterable(map(letters, known))} if pipeline.segmenter else set()
     lines, unseen = 0, Counter[str]()
     for window in windows:
         if pipeline.segmenter:
             unknown = ((letters(token) for token in best[0].source if token not in known) for best in window)
-            found = ["".join(tokens).replace("\ufffd", "") for tokens in unknown]  # invalid UTF-8 is reported elsewhere
+            found = [[letter for letter in "".join(tokens) if letter not in seen] for tokens in unknown]
             lines += sum(map(bool, found))
-            unseen.update("".join(found))
+            unseen.update(chain.from_iterable(found))
         yield window
     if lines:
         characters = " ".join(character for character, _ in unseen.most_common(SHOWN))
@@ -160,20 +162,26 @@ def _with_kept(options: LineOptions) -> "Iterator[list[list[Translation]]]":
         if getattr(options.request, name) not in (None, False):
             raise UserError(f"`keep` and `{name}` exclude each other; leave one of them out")
     with loading():
+        from nmtkit.documents import placeholders
         from nmtkit.documents.alignment import align
-        from nmtkit.documents.placeholders import find, patterns, restore, stand_ins, warn_of_lost, with_stand_ins
+        from nmtkit.documents.sentences import Span
         from nmtkit.translation.jobs import translator_of
 
-        keep = patterns(options.keep)
+        keep = placeholders.patterns(options.keep)
         translator = translator_of(models_of(options, models_at(options.model, options.checkpoint)))
     if not translator.has_attention:
         raise UserError("`keep`: this model cannot align words: it has no attention")
-    words = stand_ins(translator)
-    waiting: deque[tuple[str, list[Hole]]] = deque()
+    words = placeholders.stand_ins(translator)
+    waiting: deque[tuple[str, list[Hole] | None]] = deque()  # None: the line is copied
 
     def sentences() -> Iterator[str]:
-        for line in options.lines:
-            text, holes = with_stand_ins(str(line), 0, len(line), find(str(line), keep), words)
+        for line in map(str, options.lines):
+            spans = placeholders.find(line, keep)
+            if placeholders.nothing_else(line, Span(0, len(line)), spans):
+                waiting.append((line, None))
+                yield ""
+                continue
+            text, holes = placeholders.with_stand_ins(line, 0, len(line), spans, words)
             waiting.append((text, holes))
             yield text
 
@@ -182,9 +190,11 @@ def _with_kept(options: LineOptions) -> "Iterator[list[list[Translation]]]":
         for best in window:
             number += 1
             text, holes = waiting.popleft()
-            if holes:
-                filled = [restore(align(translator, text, each), holes) for each in best]
-                warn_of_lost(f"line {number}", filled[0])
+            if holes is None:
+                best[:] = [replace(best[0], text=text)]
+            elif holes:
+                filled = [placeholders.restore(align(translator, text, each), holes) for each in best]
+                placeholders.warn_of_lost(f"line {number}", filled[0])
                 best[:] = [replace(each, text=done.aligned.text) for each, done in zip(best, filled, strict=True)]
         yield window
 

@@ -65,6 +65,8 @@ def search_penalties(options: TuneOptions) -> Tuned:
     [chosen] = models_at(options.model, options.checkpoint)
     translator = loading.load(chosen, options.device, precision=options.precision)
     search = Request(beam_size=options.beam_size).search(translator.search)
+    if search.beam_size == 1:
+        raise UserError("`beam_size` 1: a single translation cannot be re-ranked; use a larger beam")
     translator = replace(translator, search=search)
     expected = "numbers with commas, as 0.2,0.4"
     alphas, betas = numbers("alphas", options.alphas, expected), numbers("betas", options.betas, expected)

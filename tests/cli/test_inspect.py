@@ -89,7 +89,15 @@ def test_the_saturation_of_attention_is_shown_for_models_with_attention(nmtkit: 
 
 def test_a_trained_model_can_be_inspected(nmtkit: Run, folder: Path) -> None:
     write_model(folder / "run", "deep-att")
-    assert "millions of parameters" in nmtkit("inspect", "--device", "cpu").out
+    there, elsewhere = (nmtkit("inspect", "--device", "cpu", *where).out for where in ((), ("-d", "none")))
+    assert "millions of parameters" in there
+    assert there.splitlines()[:5] == elsewhere.splitlines()[:5], "its own vocabularies count"
+
+
+def test_the_gradients_of_a_model_are_those_of_its_own_words(nmtkit: Run, folder: Path, data: Path) -> None:
+    write_model(folder / "run", "deep-att")
+    complaint = "nmtkit: error: data: its vocabularies are not those of run; give the model's --data folder\n"
+    assert nmtkit("inspect", "--gradients", "--device", "cpu") == (1, "", complaint)
 
 
 @pytest.mark.parametrize(
@@ -101,6 +109,7 @@ def test_a_trained_model_can_be_inspected(nmtkit: Run, folder: Path) -> None:
             ["deep-att", "--gradients", "--plot", "x.svg"],
             "--plot x.svg: draws a page of HTML; choose a name that ends in .html",
         ),
+        (["deep-att", "--gradients", "--shapes"], "--shapes: shows no gradients; leave one of the two out"),
         (["ens"], "ens: an ensemble, not a single model; its members are in ens/members"),
         (["empty"], "empty: not a model folder (no config.yaml); `nmtkit train` makes one"),
         (["trained", "--set", "a=1"], "trained: is a trained model; --set and --compare are for presets"),

@@ -73,6 +73,12 @@ def test_a_mistyped_option_is_corrected(nmtkit: Run) -> None:
     assert "--language" in outcome.err
 
 
+@pytest.mark.parametrize("command", ["score", "tune"])
+def test_a_command_for_one_model_refuses_several(nmtkit: Run, command: str) -> None:
+    said = "Option '-m' is given twice; for an ensemble, make its folder with nmtkit ensemble"
+    assert nmtkit(command, "-m", "a", "--model", "b").err == f"nmtkit: error: {said}; see nmtkit {command} --help\n"
+
+
 def test_an_option_is_not_the_second_of_two_files(nmtkit: Run) -> None:
     result = nmtkit("prep", "--train", "one.tsv", "-s", "en", "-t", "fr")
     assert result.err == "nmtkit: error: Option '--train' requires 2 arguments: SRC TGT; see nmtkit prep --help\n"

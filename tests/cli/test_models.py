@@ -75,4 +75,4 @@ def test_one_preset_for_scripts_is_a_list_of_one(nmtkit: Run) -> None:
 def test_an_unknown_preset_cannot_be_shown(nmtkit: Run) -> None:
     result = nmtkit("models", "dtmt5")
     assert result.status == 1
-    assert "`model` dtmt5: no such preset; did you mean " in result.err
+    assert "PRESET dtmt5: no such preset; did you mean " in result.err

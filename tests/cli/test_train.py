@@ -56,7 +56,7 @@ TRAIN = ("train", "--model", "rnnsearch", "--config", "small.yaml")
 def test_every_command_works_without_options_in_a_working_folder(prepared: Path, nmtkit: Nmtkit) -> None:
     trained = nmtkit(*TRAIN)
     assert trained.status == 0
-    assert "finished (2 epochs) after update 10; best BLEU" in trained.err
+    assert "finished (2 epochs) after update 10; best " in trained.err
     averaged = nmtkit("average")
     assert (averaged.status, averaged.out) == (0, "")
     assert averaged.err.startswith("averaged: mean of step-")
@@ -111,6 +111,27 @@ def test_a_run_cannot_be_resumed_as_another_model(prepared: Path, nmtkit: Nmtkit
     assert "\narchitecture  rnnsearch   dtmt\n" in other.err, "and none of its other settings"
     assert "the run there differs, see above: architecture; restore" in other.err
     assert (prepared / "run" / "config.yaml").read_bytes() == before
+
+
+def test_a_folder_that_cannot_be_resumed_is_not_changed(prepared: Path, nmtkit: Nmtkit) -> None:
+    nmtkit(*TRAIN)
+    nmtkit("average", "-o", "mean")
+    before = {path: path.read_bytes() for path in Path("mean").rglob("*") if path.is_file()}
+    refused = nmtkit("train", "-o", "mean", "--set", "search.beam_size=1")
+    assert "has no trainer.pt, like an average, so training cannot resume from it" in refused.err
+    assert {path: path.read_bytes() for path in before} == before
+    refused = nmtkit(*TRAIN, "-o", "data")
+    assert refused.err.endswith("nmtkit: error: --output data: is a data folder; name another one\n")
+    assert not Path("data/config.yaml").exists()
+
+
+def test_a_file_without_an_architecture_changes_the_default_or_the_run(prepared: Path, nmtkit: Nmtkit) -> None:
+    Path("common.yaml").write_text("training: {max_updates: 4}")
+    new = nmtkit("train", "-c", "common.yaml", "--dry-run").out
+    assert "max_updates: 4" in new
+    assert "architecture: bideep" in new
+    nmtkit(*TRAIN, "--max-updates", "2")
+    assert "finished (4 updates) after update 4" in nmtkit("train", "-c", "common.yaml").err
 
 
 def test_a_failed_start_leaves_nothing_that_affects_the_next_one(prepared: Path, nmtkit: Nmtkit) -> None:

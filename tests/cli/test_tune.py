@@ -20,6 +20,8 @@ def test_a_model_without_attention_has_no_coverage_penalty_to_try_but_none(
     write_folder(tmp_path / "blind")
     complaint = "nmtkit: error: --betas 0.1,0.2: the model has no attention, so only 0 can be tried\n"
     assert nmtkit("tune", "-m", "blind", "--betas", "0.1,0.2") == (1, "", complaint)
+    complaint = "nmtkit: error: --beam-size 1: a single translation cannot be re-ranked; use a larger beam\n"
+    assert nmtkit("tune", "-m", "blind", "--beam-size", "1") == (1, "", complaint)
     found = nmtkit("tune", "-m", "blind", "--betas", "0.1,0")
     assert (found.status, found.err) == (0, "")
     assert "best      --length-penalty none --coverage-penalty 0 " in found.out

@@ -56,6 +56,39 @@ def test_plural_forms_are_of_the_singular_or_the_plural_as_the_formula_says() ->
         assert texts("a.po", formula)[-2:] == ["one file", "many files"]
 
 
+@pytest.mark.parametrize(
+    ("declared", "translation", "written"),
+    [
+        ("", "b", "fr"),
+        ("fr_CA", "b", "fr_CA"),
+        ("fr@old", "b", "fr@old"),
+        ("en", "", "fr"),
+        ("de_AT", "", "fr"),
+    ],
+)
+@pytest.mark.parametrize("before", ['msgstr ""\n"', 'msgstr "', 'msgstr "X-Language: y\\n'])
+def test_a_po_file_declares_the_language_of_its_translations(
+    before: str, declared: str, translation: str, written: str
+) -> None:
+    file = f'# Language: x\nmsgid ""\n{before}Language: %s\\nX: y\\n"\n\nmsgid "a"\nmsgstr "{translation}"\n'
+    assert capitals("a.po", (file % declared).encode()).decode().startswith((file % written).partition("\n\n")[0])
+
+
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [
+        ("a.po", 'msgid ""\nmsgstr "Language: %s\\n"\n\nmsgid "a"\nmsgstr "b"\n\nmsgid "c"\nmsgstr ""\n'),
+        ("a.xlf", XLIFF.replace("source-language", 'target-language="%s" source-language')),
+        ("a.xliff", XLIFF2.replace('trgLang="fr"', 'trgLang="%s"')),
+    ],
+)
+def test_a_file_for_another_language_than_that_of_the_model_is_refused(name: str, file: str) -> None:
+    assert texts(name, file % "fr_CA")
+    complaint = f"{name}: is for translations into de-AT, but the model translates into fr; choose another model, or "
+    with pytest.raises(UserError, match=f"^{complaint}"):
+        read(name, (file % "de-AT").encode())
+
+
 def test_a_po_file_in_another_encoding_becomes_utf8() -> None:
     old = PO.replace("UTF-8", "ISO-8859-1").replace("done", "terminé").encode("latin-1")
     written = capitals("a.po", old).decode("utf-8")
@@ -151,6 +184,38 @@ def test_of_json_all_but_its_strings_stays_and_so_do_keys() -> None:
         read("a.json", b'{"a": }')
     with pytest.raises(UserError, match=r"^a\.json: is not valid JSON: "):
         read("a.json", b"[" * 100_000 + b"]" * 100_000)
+
+
+@pytest.mark.parametrize(
+    "message",
+    ["{n, plural, =0{no dogs} other{<b>{n}</b> dogs}} run", "a { a.b ,select,b{c}}", "{0,choice,0#none|1<{0} dogs}"],
+)
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [
+        ("a.json", '["MESSAGE", {"a": "MESSAGE"}, "{n, number} dogs, plural, TEXT"]'),
+        ("a.properties", "a=MESSAGE\nb=MESSAGE\nc={n, number} dogs, plural, TEXT\n"),
+        ("a.csv", 'text\n"MESSAGE"\n"MESSAGE"\n"{n, number} dogs, plural, TEXT"\n'),
+        (
+            "a.po",
+            'msgid "{n, number} dogs, plural, TEXT"\nmsgstr ""\n\n'
+            'msgid "MESSAGE"\nmsgid_plural "MESSAGE"\nmsgstr[0] ""\nmsgstr[1] ""\n',
+        ),
+    ],
+)
+def test_messages_with_plural_or_select_forms_stay_untranslated_with_a_warning(
+    name: str, file: str, message: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    data = file.replace("MESSAGE", message).encode()
+    assert texts(name, data) == ["{n, number} dogs, plural, TEXT"]
+    assert caplog.messages == ["2 ICU messages with plural or select forms left untranslated"]
+    assert message in capitals(name, data).decode()
+
+
+def test_a_message_in_xliff_stays_untranslated_with_its_markup(caplog: pytest.LogCaptureFixture) -> None:
+    message = XLIFF.replace("the <g", "{VAR, plural, other {the <x/>}} <g")
+    assert texts("a.xlf", message) == texts("a.xlf", XLIFF)[1:]
+    assert caplog.messages == ["1 ICU message with plural or select forms left untranslated"]
 
 
 def test_translations_of_which_the_model_is_not_sure_are_told_apart() -> None:

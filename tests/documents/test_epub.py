@@ -19,6 +19,16 @@ def test_a_chapter_declares_the_language_of_its_translation() -> None:
     )
 
 
+def test_a_book_declares_the_language_of_its_translation() -> None:
+    package = unpacked(FILES["a.epub"])["book/list.opf"].replace(
+        b"<package>",
+        b'<?xml version="1.0"?>\n<package><metadata xmlns:dc="http://purl.org/dc/elements/1.1/"><dc:title>a</dc:title>'
+        b"<dc:language>en</dc:language><dc:language>la</dc:language></metadata>",
+    )
+    book = archive({**unpacked(FILES["a.epub"]), "book/list.opf": package})
+    assert unpacked(capitals("a.epub", book))["book/list.opf"] == package.replace(b">en<", b">fr<")
+
+
 def test_the_first_file_says_what_the_archive_is_and_is_not_compressed() -> None:
     assert capitals("a.epub")[30:58] == b"mimetypeapplication/epub+zip"
 

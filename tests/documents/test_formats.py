@@ -98,6 +98,7 @@ def test_damaged_files_are_refused_in_a_line_or_read(name: str) -> None:
         ("a.docm", "docx"),
         ("a.pptm", "pptx"),
         ("a.ods", "csv"),
+        ("a.HTML.gz", "decompress"),
     ],
 )
 def test_what_cannot_be_translated_is_refused_with_a_remedy(name: str, remedy: str) -> None:
@@ -109,6 +110,7 @@ def test_what_cannot_be_translated_is_refused_with_a_remedy(name: str, remedy: s
 def test_other_files_are_no_documents() -> None:
     assert not is_document("text.txt")
     assert not is_document("docx")
+    assert not is_document("text.txt.gz")
     assert all(is_document(f"a{suffix}") for suffix in SUFFIXES)
     with pytest.raises(UserError, match=r"^text\.txt: is not a supported document; supported are \.html"):
         read_document("text.txt", b"", [], "")

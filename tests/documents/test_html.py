@@ -1,5 +1,6 @@
 """HTML: paragraphs as segments, and everything else as it was."""
 
+import codecs
 from dataclasses import replace
 
 import pytest
@@ -156,6 +157,51 @@ def test_a_page_is_written_in_the_encoding_that_it_declares() -> None:
     document = Html(page.encode("latin-1"), "fr")
     assert document.write(document.segments).decode("latin-1") == page
     assert b"&#8364;" in document.write([Segment("€")])
+
+
+@pytest.mark.parametrize(
+    ("mark", "encoding"),
+    [(codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be")],
+)
+@pytest.mark.parametrize("declared", ["", "utf-8", "utf-16", "iso-8859-1"])
+@pytest.mark.parametrize(
+    "page",
+    [
+        '<html><head><meta charset="{}"></head><body><p>é</p></body></html>',
+        '<meta content="{}"><p>é</p>',
+        '<?xml version="1.0"?>\n<html xmlns="http://www.w3.org/1999/xhtml"><p title="{}">é</p></html>',
+    ],
+)
+def test_a_byte_order_mark_takes_precedence_over_a_declaration_and_stays(
+    mark: bytes, encoding: str, declared: str, page: str
+) -> None:
+    content = mark + page.format(declared).encode(encoding)
+    document = Html(content, "fr")
+    assert [segment.text for segment in document.segments] == ["é"]
+    written = document.write(document.segments)
+    assert Html(written, "fr").segments == document.segments
+    assert written == content or page.startswith("<?xml")
+
+
+@pytest.mark.parametrize("declared", ["utf-16", "UTF-16LE", "utf-32"])
+def test_a_declaration_in_ascii_is_not_in_utf_16(declared: str) -> None:
+    page = f'<html><head><meta charset="{declared}"></head><body><p>a dog, a café!</p></body></html>'
+    assert texts(page) == ["a dog, a café!"]
+    assert read(page).write(read(page).segments).decode() == page
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize(
+    "page",
+    [
+        "<!DOCTYPE html>\n<html><!-- -->\n<body><p>a</p>\n<p>b</p></body></html>\n",
+        '<?xml version="1.0"?>\n<html>\n<p>a</p>\n</html>\n',
+        "<p>a</p>\n<!--\n--> b\n",
+    ],
+)
+def test_a_page_keeps_its_line_ends(page: str, end: str) -> None:
+    page = page.replace("\n", end)
+    assert read(page).write(read(page).segments).decode() == page
 
 
 def test_a_page_in_ascii_that_declares_no_encoding_stays_one() -> None:

@@ -36,6 +36,13 @@ def test_cues_far_apart_and_more_than_four_are_not_joined() -> None:
     assert texts(srt("a", "b", "c", "d", "e")) == ["a b c d", "e"]
 
 
+@pytest.mark.parametrize("empty", ["", " ", "<i></i>", "<b> </b>"])
+def test_an_empty_cue_within_a_sentence_stays_empty(empty: str) -> None:
+    data = srt("one two", empty, "three.", pause=-1)
+    assert texts(data) == ["one two three."]
+    assert capitals("a.srt", data) == srt("ONE TWO", empty, "THREE.", pause=-1)
+
+
 def test_speakers_of_a_cue_are_translated_apart_and_keep_their_dashes() -> None:
     data = srt("-Hello.\n- You there", "and me.")
     assert texts(data) == ["Hello.", "You there and me."]

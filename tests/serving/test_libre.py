@@ -81,6 +81,10 @@ def html_answer(client: TestClient, html: str) -> str:
         ("<p>&nbsp;</p> a <b>{name} c</b>", "<p>\xa0</p> a <b>{name} c</b>"),
         ("a < b <b>d", "a &lt;unk&gt; b <b>d</b>"),
         ('<code>zebra a</code> b <span translate="no">zebra</span>', None),
+        (
+            '<html><head><meta charset="latin-1"></head><body>a <code>&eacute;</code></body></html>',
+            '<html><head><meta charset="latin-1"></head><body>a <code>é</code></body></html>',
+        ),
     ],
 )
 def test_html_keeps_its_markup_and_what_is_no_text(client: TestClient, html: str, translated: str | None) -> None:

@@ -221,7 +221,8 @@ def test_only_checkpoints_of_one_shape_are_averaged_and_the_run_is_never_overwri
     a, b, c, mean = (ModelFolder(tmp_path / name) for name in ("a", "b", "c", "mean"))
     with pytest.raises(UserError, match="has other parameters than"):
         averaging.average(c, mean, [], last=2)
-    with pytest.raises(UserError, match=r"b/checkpoints/step-1: not a checkpoint of .*a; give its run as `model`"):
+    complaint = r"b/checkpoints/step-1: not a checkpoint of .*a; average those of one run, which `model` names"
+    with pytest.raises(UserError, match=complaint):
         averaging.average(a, mean, [b.checkpoint(1)])
     with pytest.raises(UserError, match="b: holds a run or other files"):
         averaging.average(a, b, [], last=1)

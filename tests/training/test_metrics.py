@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from nmtkit.folders import ModelFolder
-from nmtkit.training.metrics import log_metrics, rewind_metrics
-from nmtkit.training.progress import Progress
+from nmtkit.training.metrics import log_metrics, rewind_metrics, train_record
+from nmtkit.training.progress import Progress, Window
 
 
 def test_an_incomplete_record_is_dropped_and_not_joined_with_another(tmp_path: Path) -> None:
@@ -16,3 +16,8 @@ def test_an_incomplete_record_is_dropped_and_not_joined_with_another(tmp_path: P
     rewind_metrics(run, Progress(update=2))
     log_metrics(run, {"kind": "epoch", "update": 2})
     assert run.metrics.read_text() == whole
+
+
+def test_the_learning_rate_is_recorded_because_it_may_change_when_a_run_is_resumed() -> None:
+    record = train_record(Progress(update=2, window=Window(tokens=1, seconds=1.0, updates=1)), 0.5, 3e-3)
+    assert (record["lr_factor"], record["lr"]) == (0.5, 1.5e-3)

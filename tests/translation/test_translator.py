@@ -161,6 +161,8 @@ def test_positions_predicted_by_an_annotated_model_lead_to_the_users_spelling(
     blind = nmtkit.load([folder] * members, device="cpu")
     line = "Mr. McPherson comes to Rome."
     assert blind.answer([line], Request())[0][0].text == "monsieur <unkpos_0> arrive <unkpos_-1> <unkpos_7>"
+    with pytest.raises(UserError, match=r"^`unk`: .*run.* writes the positions of unknown words instead"):
+        blind.answer([line], Request(unk=False))
     assert with_lexicon(blind, {}).answer([line], REPLACING)[0][0].text == "monsieur McPherson arrive Rome <unk>"
     assert (
         with_lexicon(blind, {"rome": "Roma"}).answer([line], REPLACING)[0][0].text
@@ -235,6 +237,23 @@ class Guesses(Says):
         assert isinstance(memory, Tensor)
         places = torch.tensor(self.looks)[state.clamp(max=len(self.looks) - 1)]
         return log_probs, after, torch.nn.functional.one_hot(places, memory.size(1)).float()
+
+
+def test_what_replaces_unknown_words_does_not_depend_on_what_else_is_requested(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write_folder(tmp_path / "run")
+    vocabulary = Vocabulary.choose(Counter({"b": 2}).items(), None, 1, annotated=True)
+    vocabulary.save(folder / "vocab.tgt")
+    model = Guesses("b", [0, 1, 2])
+    model.ids, model.words = (
+        [vocabulary.words.index(word) for word in ("b", "<unkpos_null>", "b")] + [EOS],
+        len(vocabulary),
+    )
+    monkeypatch.setattr(loading, "load_model", lambda *_: (model, SimpleNamespace(search=Search(beam_size=1))))
+    translator = with_lexicon(nmtkit.load(folder, device="cpu"), {})
+    for more in ({}, {"alignment": True}, {"attention": True}, {"quality": True}):
+        assert list(translator.translate(["b a b"], replace(REPLACING, **more))) == ["b a b"]
 
 
 def test_a_name_misspelled_by_subwords_is_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -127,6 +127,20 @@ def test_what_matches_a_pattern_is_kept_in_lines_too(folder: Path, nmtkit: Calla
     assert nmtkit("translate", "in.txt", "--keep", r"#\w+", "--keep", "@x@").out == "a #zebra b\n\n@x@ d\n"
 
 
+def test_a_line_of_nothing_but_kept_text_is_copied(folder: Path, nmtkit: Callable[..., Any]) -> None:
+    (folder / "in.txt").write_text("#zebra, #zebu?\n")
+    assert nmtkit("translate", "in.txt", "--keep", r"#\w+").out == "#zebra, #zebu?\n"
+    assert nmtkit("translate", "in.txt", "--keep", r"#\w+", "--n-best", 2).out.startswith("0 ||| #zebra, #zebu? ||| ")
+
+
+def test_an_output_that_cannot_be_written_is_refused_before_translation(
+    nmtkit: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr("nmtkit.workflow.document.translate_windows")
+    result = nmtkit("translate", "page.html", "-o", "no/page.html")
+    assert result.err.splitlines()[-1].startswith("nmtkit: error: no/page.html: cannot be written: ")
+
+
 def test_python_keeps_what_matches_in_lines_and_refuses_what_is_not_for_them() -> None:
     assert [str(best) for [best] in package.translate(["a #zebra b"], keep=[r"#\w+"])] == ["a #zebra b"]
     with pytest.raises(UserError, match="`keep` and `prefixes` exclude each other"):

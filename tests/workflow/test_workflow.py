@@ -1,5 +1,6 @@
 """The commands as functions: they do what the commands do, and name arguments in what they refuse."""
 
+import inspect
 import json
 import logging
 import math
@@ -111,6 +112,8 @@ def test_a_text_is_translated_by_many_processes_as_by_one(made: Path) -> None:
         nmtkit.translate("cat")
     with pytest.raises(UserError, match=r"^`lines`: a single text"):
         nmtkit.translate("cat", keep=["c.t"])
+    with pytest.raises(UserError, match=r"^`settings`: a single text, where several are expected"):
+        nmtkit.train(settings="training.seed=2")
     with pytest.raises(UserError, match=r"^`max_len_a`: expected a number, found str '1'$"):
         nmtkit.Request(max_len_a="1")  # type: ignore[arg-type]
 
@@ -127,6 +130,20 @@ def test_train_says_how_far_it_came_and_keeps_the_log(made: Path) -> None:
     tuned = nmtkit.train(start=made / "logged", data=made / "data", output=made / "tuned", max_updates=1)
     assert tuned.update == 1
     assert json.loads((made / "tuned/origin.json").read_text())["update"] == ModelFolder(made / "logged").best_update()
+
+
+def test_a_process_trains_one_model_at_a_time(made: Path) -> None:
+    class Another(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            with pytest.raises(UserError, match=r"^another training runs in this process"):
+                train(made, "second", max_updates=1)
+
+    assert train(made, "first", max_updates=1, records=Another()).update == 1
+    assert train(made, "second", max_updates=1).update == 1
+
+
+def test_a_function_says_what_it_returns() -> None:
+    assert all(inspect.signature(each).return_annotation for each in (nmtkit.train, nmtkit.score, nmtkit.prep))
 
 
 def test_settings_by_their_dotted_names_are_those_of_the_command_line(made: Path) -> None:
