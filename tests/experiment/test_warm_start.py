@@ -163,6 +163,9 @@ def test_another_model_is_refused_setting_by_setting(made: Path, tmp_path: Path)
     complaint = "run: another model: model.encoder_layers is 2 there and 1 here; use the same settings, or train from"
     with pytest.raises(UserError, match=complaint):
         run_experiment(deeper, made / "data", tmp_path / "run", CPU, made / "run")
+    other = build_experiment(load_preset("rnnsearch-small"), "other")
+    with pytest.raises(UserError, match="run: another architecture: deep_att, not rnnsearch; train it from scratch"):
+        run_experiment(other, made / "data", tmp_path / "run", CPU, made / "run")
     assert not (tmp_path / "run" / "config.yaml").exists()
 
 

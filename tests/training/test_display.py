@@ -44,7 +44,7 @@ def test_the_progress_line_has_the_last_validation_and_the_patience_left(
     said: list[str] = []
     monkeypatch.setattr(display.Display, "show", lambda self, update, facts: said.append(facts.strip()))
     trained(tmp_path, data, max_updates=4, valid_every=2, patience=3)
-    outcome = r"dev \d\.\d{3} BLEU \d+\.\d\d  best BLEU \d+\.\d\d  patience [23] of 3 for BLEU"
+    outcome = r"dev \d\.\d{3} BLEU \d+\.\d\d  best (?:BLEU|cross-entropy) \d+\.\d\d  patience [23] of 3 for BLEU"
     training = r"epoch 1  loss \d\.\d+  [\d,]+ tokens/s  lr \S+  "
     shown = [training + "patience 3 of 3 for BLEU"] * 2 + ["validating", outcome] + [training + outcome] * 2
     assert len(said) == len([*shown, "validating", outcome])
@@ -59,5 +59,5 @@ def test_on_a_terminal_a_finished_bar_does_not_say_that_it_is_validating(
     monkeypatch.setattr(display, "CONSOLE", Console(stderr=True, force_terminal=True, width=160))
     trained(tmp_path, data, max_updates=2)
     bar = [line for line in re.split(r"[\r\n]", capsys.readouterr().err) if "2/2" in line][-1]
-    assert "best BLEU" in bar
+    assert "best cross-entropy" in bar
     assert "validating" not in bar
