@@ -4,7 +4,7 @@
 """
 
 import re
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Hashable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
@@ -107,11 +107,13 @@ class Paragraphs:
     def _add(self, parent: Node, before: Node | None, nodes: list[Node]) -> None:
         """Add an inline run as a line, without the nodes at its edges that have no text."""
         start = (parent.text if before is None else before.tail) or ""
-        while nodes and not start.strip() and nodes[0] not in self._with_text:
-            before, start = nodes[0], nodes[0].tail or ""
-            nodes = nodes[1:]
+        first = 0
+        while first < len(nodes) and not start.strip() and nodes[first] not in self._with_text:
+            before, start = nodes[first], nodes[first].tail or ""
+            first += 1
+        nodes = nodes[first:]
         while nodes and not (nodes[-1].tail or "").strip() and nodes[-1] not in self._with_text:
-            nodes = nodes[:-1]
+            nodes.pop()
         if start.strip() or any(node in self._with_text or (node.tail or "").strip() for node in nodes):
             self._lines.append(_Line(parent, before, nodes, self._with_text))
 
@@ -223,15 +225,16 @@ class _Line:
 
     def _open(self, node: Node) -> list[Node | str | _Inline]:
         """Start an element; returns its end and its content, in reverse order."""
-        number, inside = len(self._inlines), [*node]
+        number, inside = len(self._inlines), deque(node)
         inline = self._inlines[number] = _Inline(node)
         if not (node.text or "").strip(_BLANK):
             while inside and inside[0] not in self._with_text:
-                inline.first.append(inside.pop(0))
+                inline.first.append(inside.popleft())
                 if (inline.first[-1].tail or "").strip(_BLANK):
                     break
         while inside and inside[-1] not in self._with_text and not (inside[-1].tail or "").strip(_BLANK):
-            inline.last.insert(0, inside.pop())
+            inline.last.append(inside.pop())
+        inline.last.reverse()
         start = node.text
         if inline.first:
             self._behind, start = inline.first[-1], inline.first[-1].tail
@@ -321,15 +324,23 @@ class _Line:
         append_text(root, self._trail)
         text = self._lead + (root.text or "")
         if self._before is None:
-            self._parent.text, index = text, 0
+            self._parent.text = text
+            self._parent[:0] = list(root)
         else:
-            self._before.tail, index = text, self._parent.index(self._before) + 1
-        self._parent[index:index] = list(root)
+            _put_after(self._before, text, list(root))
 
 
 def _reversed(nodes: Sequence[Node]) -> list[Node | str]:
     """Nodes and the texts after them, in reverse."""
     return [each for node in reversed(nodes) for each in (node.tail or "", node)]
+
+
+def _put_after(node: Node, text: str, nodes: Sequence[Node]) -> None:
+    """Put a text and nodes in the place of the text after a node; an index would take longer, because lxml counts."""
+    node.tail = None
+    for each in reversed(nodes):
+        node.addnext(each)
+    node.tail = text
 
 
 def _copied_once(segment: Segment, inlines: dict[Hashable, _Inline]) -> Segment:
@@ -422,10 +433,9 @@ def _parsed(content: bytes) -> tuple[Node, Callable[[], bytes]]:
 
 def _empty(node: Node) -> None:
     """Move the content of an element to the place after it."""
-    parent, index = node.getparent(), node.getparent().index(node) + 1
     inside, text, tail = [*node], node.text or "", node.tail or ""
-    node.text, node.tail = None, text
-    parent[index:index] = inside
+    node.text = None
+    _put_after(node, text, inside)
     last = inside[-1] if inside else node
     last.tail = (last.tail or "") + tail
 

@@ -154,17 +154,19 @@ def restore(aligned: Aligned, holes: Sequence[Hole]) -> Filled:
         spans = sorted((Span(*copy.span()) for copy in copies), key=lambda span: -_attention(aligned, span, word))
         edits += [_Edit(*span, hole.text, number) if i == 0 else _Edit(*span, "") for i, span in enumerate(spans)]
     placed = {edit.hole for edit in edits}
+    free = {t for t, span in enumerate(target) if not any(_overlap(span, Span(*edit[:2])) for edit in edits)}
+    looks_at = weights.argmax(axis=1) if weights.size else []
     for number, (hole, word) in enumerate(zip(holes, words, strict=True)):
         if number in placed:
             continue
-        free = [t for t, span in enumerate(target) if not any(_overlap(span, Span(*edit[:2])) for edit in edits)]
-        own = {t for t in free if word is not None and weights[t, word] > 0 and weights[t].argmax() == word}
+        own = {t for t in free if word is not None and weights[t, word] > 0 and looks_at[t] == word}
         if own:  # the words that the model wrote instead of a copy
             first = last = max(own, key=lambda t: float(weights[t, word]))
             while first - 1 in own:
                 first -= 1
             while last + 1 in own:
                 last += 1
+            free -= {*range(first, last + 1)}
             edits.append(_Edit(target[first].start, target[last].end, hole.text, number))
             continue
         lost.append(hole.text)

@@ -122,8 +122,8 @@ def trimmed(segment: Segment) -> tuple[Segment, Segment, Segment]:
     rest, after = list(marks[len(before) :]), list[Mark]()
     end = max(last, *(mark.end for mark in marks if mark.start < mark.end), 0)
     while rest and rest[-1].start == rest[-1].end >= end:
-        after.insert(0, rest.pop())
-    return part(segment, before, 0, first), part(segment, rest, first, last), part(segment, after, last, len(text))
+        after.append(rest.pop())
+    return part(segment, before, 0, first), part(segment, rest, first, last), part(segment, after[::-1], last, len(text))
 
 
 def joined(parts: Sequence[Segment]) -> Segment:
