@@ -108,10 +108,10 @@ def _segment(tokens: Sequence[Token]) -> Segment:
             builder.text(token.content, keep=True)
         elif kind == "text":
             builder.text(token.content)
-        elif kind in ("softbreak", "hardbreak"):
+        elif kind == "softbreak":
             builder.text(" ")
-            if kind == "hardbreak":
-                builder.empty(_Written("\\\n", "", layout=True))
+        elif kind == "hardbreak":
+            builder.empty(_Written("\\\n", "", layout=True), layout=True)
         elif kind == "code_inline":
             pad = " " if "`" in token.content[:1] + token.content[-1:] else ""
             builder.start(_Written(token.markup + pad, pad + token.markup, code=True), splits=False)

@@ -80,8 +80,7 @@ def read_markup(parent: etree._Element, role: Callable[[etree._Element], Role], 
                 read(child)
                 builder.end()
             elif kind != "dropped":
-                builder.text(" " if kind == "layout" else "")
-                builder.empty(Kept(child, kind == "layout"))
+                builder.empty(Kept(child, kind == "layout"), layout=kind == "layout")
             add(child.tail)
 
     read(parent)

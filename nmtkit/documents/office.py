@@ -144,8 +144,7 @@ def _add_paragraph(places: Places, paragraph: Element) -> None:
     builder, current = Builder(), base
     for kind, element, text in [*steps, Step("end")]:
         look = _look(element) if text.strip() else current
-        kept = isinstance(element, _Kept)
-        if current != base and (look != current or (kind != "text" and not kept)):
+        if current != base and (look != current or (kind != "text" and not isinstance(element, _Kept))):
             builder.end()
             current = base
         if kind == "text":
@@ -153,8 +152,8 @@ def _add_paragraph(places: Places, paragraph: Element) -> None:
                 builder.start(look, splits=True)
                 current = look
             builder.text(text)
-        elif kept:
-            builder.empty(element)
+        elif isinstance(element, _Kept):
+            builder.empty(element, element.layout)
         elif kind == "start":
             builder.start(element, splits=False)
         elif builder.inside:
@@ -191,8 +190,6 @@ def _node(node: Element, run: Element | None, properties: Element | None) -> Ite
     if name in ("t", "noBreakHyphen"):
         yield Step("text", properties, SPACE.sub(" ", node.text or "") if name == "t" else "\u2011")
     elif name not in _DROPPED:
-        if name in _LAYOUT:
-            yield Step("text", properties, " ")
         yield Step("start", _Kept(((run, node),), name in _LAYOUT))
 
 
