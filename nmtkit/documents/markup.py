@@ -63,11 +63,11 @@ def read_markup(parent: etree._Element, role: Callable[[etree._Element], Role], 
     """The content of an element; ``collapse``: white space of any length becomes one space."""
     builder = Builder()
 
-    def add(text: str | None) -> None:
-        builder.text(SPACE.sub(" ", text or "") if collapse else text or "")
+    def add(text: str | None, keep: bool) -> None:
+        builder.text(SPACE.sub(" ", text or "") if collapse else text or "", keep)
 
-    def read(element: etree._Element) -> None:
-        add(element.text)
+    def read(element: etree._Element, keep: bool) -> None:
+        add(element.text, keep)
         children = [(child, role(child) if isinstance(child.tag, str) else "kept") for child in element]
         pairs = paired([kind for _, kind in children])
         for number, (child, kind) in enumerate(children):
@@ -77,14 +77,20 @@ def read_markup(parent: etree._Element, role: Callable[[etree._Element], Role], 
                 builder.end()
             elif kind in ("whole", "splits") and "".join(child.itertext()).strip():
                 builder.start(child, splits=kind == "splits")
-                read(child)
+                read(child, _is_copied(child, keep))
                 builder.end()
             elif kind != "dropped":
                 builder.empty(Kept(child, kind == "layout"), layout=kind == "layout")
-            add(child.tail)
+            add(child.tail, keep)
 
-    read(parent)
+    read(parent, keep=False)
     return builder.segment()
+
+
+def _is_copied(element: etree._Element, outside: bool) -> bool:
+    """Whether the text of an inline element of XLIFF is copied; ``outside``: that around it is."""
+    said = "no" if element.get("mtype") == "protected" else element.get("translate")
+    return said == "no" or (outside and said != "yes")
 
 
 def write_markup(parent: etree._Element, segment: Segment) -> None:
