@@ -231,7 +231,7 @@ def tagged(string: str) -> Segment:
 
     If the tags do not nest or the string is not HTML, all of it is text.
     """
-    reader = _Tags()
+    reader = _Tags(string)
     with suppress(AssertionError):  # of html.parser, for some malformed declarations
         reader.feed(string)
         reader.close()
@@ -256,13 +256,16 @@ def untagged(segment: Segment) -> str:
 class _Tags(HTMLParser):
     """Builds the segment of a string with tags."""
 
-    def __init__(self) -> None:
+    def __init__(self, string: str) -> None:
         super().__init__(convert_charrefs=False)
         self.builder = Builder()
+        self.ends = frozenset(re.findall("</([^<>]*)>", string))
         self.names = list[str]()  # of the elements that have not ended
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         raw = self.get_starttag_text() or ""
+        if raw[1 : 1 + len(tag)] not in self.ends:
+            tag = tag.partition(".")[0]  # an end tag of WebVTT is without the classes
         if tag in _VOID:
             self.builder.empty((raw, ""))
             return

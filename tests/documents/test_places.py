@@ -83,6 +83,7 @@ def test_tags_that_nest_are_markup_and_others_are_text() -> None:
     assert tagged("a <b>c</b><br/>").marks == (
         Mark(2, 3, ("<b>", "</b>"), True), Mark(3, 3, ("<br/>", ""), False))  # fmt: skip
     assert tagged('<A href="x">b</A>') == Segment("b", (Mark(0, 1, ('<A href="x">', "</A>"), False),))
+    assert tagged("<c.d.e>b</c>") == Segment("b", (Mark(0, 1, ("<c.d.e>", "</c>"), True),))
     for string in ("a <b>c", "a</b>", "<i>a<b>c</i></b>", "a < b", "<b >a</b >", "<!-- a -->"):
         assert tagged(string) == Segment(string)
 
