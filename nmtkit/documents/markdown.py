@@ -22,6 +22,7 @@ _SPECIAL = re.compile(r"([\\`*_\[\]<>~&|!^])")
 _BLOCK = re.compile(
     r"^(\d{1,9}(?=[.)](?:\s|$)))?(?=(?:#+|[+*-])(?:\s|$)|[-=]+\s*$|(?<=\d)[.)]|>|```|~~~|\[[^\]]*\]:)", re.MULTILINE
 )
+_BOX = re.compile(r"\[[ xX]\][ \t]+")  # of a task
 _TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9-]*)")
 
 
@@ -68,12 +69,16 @@ def read(data: bytes) -> Places:
     tokens, end = parser.parse(text, env), 0
     for before, token in itertools.pairwise(tokens):
         if token.type == "inline" and (place := _found(before, token, lines, starts, end)):
-            end = place.end
+            end, children = place.end, token.children or []
+            box = _BOX.match(text, place.start)
+            if box and children[0].content.startswith(box[0]):
+                place = place._replace(start=box.end())
+                children[0].content = children[0].content[len(box[0]) :]
 
             def put(translated: Segment, place: _Paragraph = place) -> None:
                 written[place] = _paragraph(translated, place, parser, env)
 
-            places.add(_segment(token.children or []), put)
+            places.add(_segment(children), put)
     return places
 
 

@@ -76,6 +76,11 @@ def test_paragraphs_become_one_line_and_keep_their_place() -> None:
     assert "```\ncode\n```\n" in changed
 
 
+def test_the_boxes_of_tasks_stay() -> None:
+    assert capitals("- [ ] a\n- [x] *b*\n  c\n1. [X] d\n") == "- [ ] A\n- [x] *B* C\n1. [X] D\n"
+    assert capitals("[x] a\n\n[x]: b\n") == "[X][x] A\n\n[x]: b\n"
+
+
 def test_line_ends_of_windows_stay() -> None:
     assert capitals("# a\r\n\r\nb\r\nc\r\n") == "# A\r\n\r\nB C\r\n"
 
