@@ -9,14 +9,14 @@ from collections.abc import Callable, Hashable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from html import escape
-from itertools import accumulate, compress
+from itertools import accumulate, compress, islice
 from typing import Any
 
 from lxml import etree, html
 
 from nmtkit.documents.archive import Xml
 from nmtkit.documents.markup import NOT_XML, append_text, last_child
-from nmtkit.documents.places import Builder, part, walk
+from nmtkit.documents.places import Builder, is_script, part, walk
 from nmtkit.documents.segment import Segment
 from nmtkit.documents.text import byte_order_mark, encoded, guessed, line_end
 from nmtkit.errors import UserError
@@ -30,6 +30,7 @@ _SPLITS = frozenset("b big em font i mark nobr s small span strike strong u".spl
 _INLINE = _SPLITS | frozenset(
     "a abbr acronym bdi bdo cite data del dfn ins label output q ruby rb rp rt sub sup".split()
 )
+_SCRIPTS = ("sub", "sup")
 _COPIED = frozenset("code kbd samp tt var".split())  # inline elements whose text is copied
 # Inline elements whose content is neither translated nor part of the text.
 _LEFT = frozenset(
@@ -41,6 +42,7 @@ _VOID = ("source", "track", "wbr")  # elements without content that libxml2 does
 _HEAD = 1_024  # bytes in which a page declares its encoding (HTML Standard, 13.2.3.2)
 _DECLARED = re.compile(rb"charset\s*=\s*[\"']?([A-Za-z0-9_.:-]+)")
 _LANGUAGE = ("lang", "xml:lang", "{http://www.w3.org/XML/1998/namespace}lang")  # in HTML the second, in XML the third
+_TYPE = "{http://www.idpf.org/2007/ops}type"  # of EPUB
 _BLANK = " \t\n\r\f"
 _SPACE = re.compile(f"[{_BLANK}]+")
 _DEEPEST = 2_000  # libxml2 drops elements nested more than 2,048 deep
@@ -73,7 +75,7 @@ class Paragraphs:
             if node is not root and (node.tail or "").strip():
                 self._add_ancestors(node.getparent(), self._with_text)
             name = _name(node)
-            if name and name not in _LEFT | _APART:
+            if name and name not in _LEFT | _APART and not _is_script(node):
                 waiting += node
                 if (node.text or "").strip():
                     self._add_ancestors(node, self._with_text)
@@ -143,6 +145,13 @@ def _is_kept(node: Node) -> bool:
     if not _name(node):
         return False
     return _name(node) in _COPIED or _says(node) == "no" or "notranslate" in node.get("class", "").split()
+
+
+def _is_script(node: Node) -> bool:
+    """Whether an element is the number of a note, an exponent or the like, which is copied and no text."""
+    if _name(node) not in _SCRIPTS and "noteref" not in (node.get(_TYPE) or node.get("role") or ""):
+        return False
+    return is_script("".join(islice(node.itertext(), 20)), node.tail or "")
 
 
 def _says(node: Node) -> str:
@@ -239,7 +248,8 @@ class _Line:
         if inline.first:
             self._behind, start = inline.first[-1], inline.first[-1].tail
             self._break(inline.first, None)
-        self._builder.start(number, splits=_name(node) in _SPLITS and node.get("id") is None)
+        splits = _name(node) in _SPLITS and node.get("id") is None
+        self._builder.start(number, splits, script=_name(node) in _SCRIPTS)
         return [inline, *_reversed(inside), start or ""]
 
     def _close(self, inline: _Inline) -> None:

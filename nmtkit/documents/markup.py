@@ -10,9 +10,10 @@ from nmtkit.documents.places import Builder, paired, walk
 from nmtkit.documents.segment import Segment
 
 # The role of an inline element: "whole" and "splits" are markup of words, which must stay one element or may be
-# repeated around each part of them; "kept" is written as it is; so is "layout", which is white space between words;
-# "dropped" is left out; "opens" and "closes" stand before and after words.
-Role = Literal["whole", "splits", "kept", "layout", "dropped", "opens", "closes"]
+# repeated around each part of them; "script" is a superscript or subscript that splits; "kept" is written as it is; so
+# is "layout", which is white space between words; "dropped" is left out; "opens" and "closes" stand before and after
+# words.
+Role = Literal["whole", "splits", "script", "kept", "layout", "dropped", "opens", "closes"]
 
 NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")  # forbidden characters (XML 1.0, 2.2)
 SPACE = re.compile("[ \t\r\n]+")
@@ -75,8 +76,8 @@ def read_markup(parent: etree._Element, role: Callable[[etree._Element], Role], 
                 builder.start(Pair(child, children[pairs[number]][0]), splits=False)
             elif number in pairs:
                 builder.end()
-            elif kind in ("whole", "splits") and "".join(child.itertext()).strip():
-                builder.start(child, splits=kind == "splits")
+            elif kind in ("whole", "splits", "script") and "".join(child.itertext()).strip():
+                builder.start(child, splits=kind != "whole", script=kind == "script")
                 read(child, _is_copied(child, keep))
                 builder.end()
             elif kind != "dropped":

@@ -68,6 +68,7 @@ class Builder:
         self._marks = list[Mark]()
         self.inside = list[int]()  # the numbers of the marks that have not ended
         self._keep = list[tuple[int, int]]()
+        self._scripts = list[int]()  # the numbers of the marks of superscripts and subscripts
 
     def text(self, text: str, keep: bool = False) -> None:
         """Add text; ``keep``: it is not translated."""
@@ -81,8 +82,9 @@ class Builder:
         self._length, self._last = self._length + len(text), text[-1:] or " "
         self._after_empty = False
 
-    def start(self, element: Hashable, splits: bool) -> None:
-        """Start an element."""
+    def start(self, element: Hashable, splits: bool, script: bool = False) -> None:
+        """Start an element; ``script``: it is a superscript or subscript."""
+        self._scripts += [len(self._marks)] * script
         self.inside.append(len(self._marks))
         self._marks.append(Mark(self._length, self._length, element, splits))
         self._after_empty = False
@@ -101,8 +103,30 @@ class Builder:
         self._after_empty = True
 
     def segment(self) -> Segment:
-        """The segment."""
-        return Segment("".join(self._texts), tuple(self._marks), tuple(self._keep))
+        """The segment. A word that goes on after a superscript or subscript of ``is_script`` is copied, such as H2O."""
+        text, end, keep = "".join(self._texts), 0, list[tuple[int, int]]()
+        for number in self._scripts:
+            start, place = self._marks[number][:2]
+            if end <= start and text[place : place + 1].isalnum() and is_script(text[start:place]):
+                while text[max(0, start - 1) : start].isalnum():
+                    start -= 1
+                end = place
+                while text[end : end + 1].isalnum():
+                    end += 1
+                self._keep.append((start, end))
+        for start, end in sorted(self._keep):
+            if keep and start < keep[-1][1]:
+                start, end = keep[-1][0], max(end, keep.pop()[1])
+            keep.append((start, end))
+        return Segment(text, tuple(self._marks), tuple(keep))
+
+
+def is_script(text: str, after: str = "") -> bool:
+    """Whether a superscript or subscript is the number of a note, an exponent or the like, which is copied.
+
+    It is short and has at most one letter. ``after``: the text after it, with which its word must not go on.
+    """
+    return 0 < len(text.strip()) < 20 and sum(map(str.isalpha, text)) <= 1 and not re.match(r"\S?\w", after)
 
 
 def paired(kinds: Sequence[str]) -> dict[int, int]:

@@ -135,6 +135,13 @@ def test_a_placeholder_is_copied_once_where_its_stand_in_is() -> None:
     assert segment.text == "%1$s, bonjour {name} ."
 
 
+def test_the_markup_in_a_copied_word_is_where_it_was() -> None:
+    parts = planned(Segment("a H2O b c", (Mark(2, 7, 0, False), Mark(3, 4, 1, True)), ((2, 5),)))
+    assert parts.sentences == ["a Tom b c"]
+    [segment] = parts.finish([aligned("a Tom b c", "c a Tom b", "3 0 1 2")])
+    assert marked(segment) == "c a <0>H<1>2</1>O b</0>"
+
+
 def test_tags_and_entities_touch_the_words_beside_them_as_before() -> None:
     parts = planned(Segment("a <b>big</b> red&nbsp;dog"))
     assert parts.sentences == ["a Tom big Mary red Anna dog"]
