@@ -4,19 +4,19 @@
 """
 
 import re
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Hashable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from html import escape
-from itertools import accumulate, compress
+from itertools import accumulate, compress, islice
 from typing import Any
 
 from lxml import etree, html
 
 from nmtkit.documents.archive import Xml
 from nmtkit.documents.markup import NOT_XML, append_text, last_child
-from nmtkit.documents.places import Builder, part, walk
+from nmtkit.documents.places import Builder, is_script, part, walk
 from nmtkit.documents.segment import Segment
 from nmtkit.documents.text import byte_order_mark, encoded, guessed, line_end
 from nmtkit.errors import UserError
@@ -30,6 +30,7 @@ _SPLITS = frozenset("b big em font i mark nobr s small span strike strong u".spl
 _INLINE = _SPLITS | frozenset(
     "a abbr acronym bdi bdo cite data del dfn ins label output q ruby rb rp rt sub sup".split()
 )
+_SCRIPTS = ("sub", "sup")
 _COPIED = frozenset("code kbd samp tt var".split())  # inline elements whose text is copied
 # Inline elements whose content is neither translated nor part of the text.
 _LEFT = frozenset(
@@ -41,6 +42,7 @@ _VOID = ("source", "track", "wbr")  # elements without content that libxml2 does
 _HEAD = 1_024  # bytes in which a page declares its encoding (HTML Standard, 13.2.3.2)
 _DECLARED = re.compile(rb"charset\s*=\s*[\"']?([A-Za-z0-9_.:-]+)")
 _LANGUAGE = ("lang", "xml:lang", "{http://www.w3.org/XML/1998/namespace}lang")  # in HTML the second, in XML the third
+_TYPE = "{http://www.idpf.org/2007/ops}type"  # of EPUB
 _BLANK = " \t\n\r\f"
 _SPACE = re.compile(f"[{_BLANK}]+")
 _DEEPEST = 2_000  # libxml2 drops elements nested more than 2,048 deep
@@ -73,7 +75,7 @@ class Paragraphs:
             if node is not root and (node.tail or "").strip():
                 self._add_ancestors(node.getparent(), self._with_text)
             name = _name(node)
-            if name and name not in _LEFT | _APART:
+            if name and name not in _LEFT | _APART and not _is_script(node):
                 waiting += node
                 if (node.text or "").strip():
                     self._add_ancestors(node, self._with_text)
@@ -107,11 +109,13 @@ class Paragraphs:
     def _add(self, parent: Node, before: Node | None, nodes: list[Node]) -> None:
         """Add an inline run as a line, without the nodes at its edges that have no text."""
         start = (parent.text if before is None else before.tail) or ""
-        while nodes and not start.strip() and nodes[0] not in self._with_text:
-            before, start = nodes[0], nodes[0].tail or ""
-            nodes = nodes[1:]
+        first = 0
+        while first < len(nodes) and not start.strip() and nodes[first] not in self._with_text:
+            before, start = nodes[first], nodes[first].tail or ""
+            first += 1
+        nodes = nodes[first:]
         while nodes and not (nodes[-1].tail or "").strip() and nodes[-1] not in self._with_text:
-            nodes = nodes[:-1]
+            nodes.pop()
         if start.strip() or any(node in self._with_text or (node.tail or "").strip() for node in nodes):
             self._lines.append(_Line(parent, before, nodes, self._with_text))
 
@@ -141,6 +145,13 @@ def _is_kept(node: Node) -> bool:
     if not _name(node):
         return False
     return _name(node) in _COPIED or _says(node) == "no" or "notranslate" in node.get("class", "").split()
+
+
+def _is_script(node: Node) -> bool:
+    """Whether an element is the number of a note, an exponent or the like, which is copied and no text."""
+    if _name(node) not in _SCRIPTS and "noteref" not in (node.get(_TYPE) or node.get("role") or ""):
+        return False
+    return is_script("".join(islice(node.itertext(), 20)), node.tail or "")
 
 
 def _says(node: Node) -> str:
@@ -223,20 +234,22 @@ class _Line:
 
     def _open(self, node: Node) -> list[Node | str | _Inline]:
         """Start an element; returns its end and its content, in reverse order."""
-        number, inside = len(self._inlines), [*node]
+        number, inside = len(self._inlines), deque(node)
         inline = self._inlines[number] = _Inline(node)
         if not (node.text or "").strip(_BLANK):
             while inside and inside[0] not in self._with_text:
-                inline.first.append(inside.pop(0))
+                inline.first.append(inside.popleft())
                 if (inline.first[-1].tail or "").strip(_BLANK):
                     break
         while inside and inside[-1] not in self._with_text and not (inside[-1].tail or "").strip(_BLANK):
-            inline.last.insert(0, inside.pop())
+            inline.last.append(inside.pop())
+        inline.last.reverse()
         start = node.text
         if inline.first:
             self._behind, start = inline.first[-1], inline.first[-1].tail
             self._break(inline.first, None)
-        self._builder.start(number, splits=_name(node) in _SPLITS and node.get("id") is None)
+        splits = _name(node) in _SPLITS and node.get("id") is None
+        self._builder.start(number, splits, script=_name(node) in _SCRIPTS)
         return [inline, *_reversed(inside), start or ""]
 
     def _close(self, inline: _Inline) -> None:
@@ -321,15 +334,23 @@ class _Line:
         append_text(root, self._trail)
         text = self._lead + (root.text or "")
         if self._before is None:
-            self._parent.text, index = text, 0
+            self._parent.text = text
+            self._parent[:0] = list(root)
         else:
-            self._before.tail, index = text, self._parent.index(self._before) + 1
-        self._parent[index:index] = list(root)
+            _put_after(self._before, text, list(root))
 
 
 def _reversed(nodes: Sequence[Node]) -> list[Node | str]:
     """Nodes and the texts after them, in reverse."""
     return [each for node in reversed(nodes) for each in (node.tail or "", node)]
+
+
+def _put_after(node: Node, text: str, nodes: Sequence[Node]) -> None:
+    """Put a text and nodes in the place of the text after a node; an index would take longer, because lxml counts."""
+    node.tail = None
+    for each in reversed(nodes):
+        node.addnext(each)
+    node.tail = text
 
 
 def _copied_once(segment: Segment, inlines: dict[Hashable, _Inline]) -> Segment:
@@ -422,10 +443,9 @@ def _parsed(content: bytes) -> tuple[Node, Callable[[], bytes]]:
 
 def _empty(node: Node) -> None:
     """Move the content of an element to the place after it."""
-    parent, index = node.getparent(), node.getparent().index(node) + 1
     inside, text, tail = [*node], node.text or "", node.tail or ""
-    node.text, node.tail = None, text
-    parent[index:index] = inside
+    node.text = None
+    _put_after(node, text, inside)
     last = inside[-1] if inside else node
     last.tail = (last.tail or "") + tail
 

@@ -13,7 +13,7 @@ from markdown_it.token import Token
 from mdit_py_plugins.footnote import footnote_plugin
 from mdit_py_plugins.front_matter import front_matter_plugin
 
-from nmtkit.documents.places import Builder, Places, walk
+from nmtkit.documents.places import Builder, Places, is_script, walk
 from nmtkit.documents.segment import Segment
 from nmtkit.documents.text import decoded, encoded
 
@@ -22,6 +22,7 @@ _SPECIAL = re.compile(r"([\\`*_\[\]<>~&|!^])")
 _BLOCK = re.compile(
     r"^(\d{1,9}(?=[.)](?:\s|$)))?(?=(?:#+|[+*-])(?:\s|$)|[-=]+\s*$|(?<=\d)[.)]|>|```|~~~|\[[^\]]*\]:)", re.MULTILINE
 )
+_BOX = re.compile(r"\[[ xX]\][ \t]+")  # of a task
 _TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9-]*)")
 
 
@@ -68,12 +69,16 @@ def read(data: bytes) -> Places:
     tokens, end = parser.parse(text, env), 0
     for before, token in itertools.pairwise(tokens):
         if token.type == "inline" and (place := _found(before, token, lines, starts, end)):
-            end = place.end
+            end, children = place.end, token.children or []
+            box = _BOX.match(text, place.start)
+            if box and children[0].content.startswith(box[0]):
+                place = place._replace(start=box.end())
+                children[0].content = children[0].content[len(box[0]) :]
 
             def put(translated: Segment, place: _Paragraph = place) -> None:
                 written[place] = _paragraph(translated, place, parser, env)
 
-            places.add(_segment(token.children or []), put)
+            places.add(_segment(children), put)
     return places
 
 
@@ -102,16 +107,19 @@ def _found(before: Token, token: Token, lines: Sequence[str], starts: Sequence[i
 def _segment(tokens: Sequence[Token]) -> Segment:
     """The segment of a paragraph."""
     builder, ends = Builder(), _tag_ends(tokens)
+    done = -1
     for number, token in enumerate(tokens):
         kind = token.type
+        if number <= done:
+            continue
         if number and tokens[number - 1].markup == "autolink" and tokens[number - 1].nesting == 1:
             builder.text(token.content, keep=True)
         elif kind == "text":
             builder.text(token.content)
-        elif kind in ("softbreak", "hardbreak"):
+        elif kind == "softbreak":
             builder.text(" ")
-            if kind == "hardbreak":
-                builder.empty(_Written("\\\n", "", layout=True))
+        elif kind == "hardbreak":
+            builder.empty(_Written("\\\n", "", layout=True), layout=True)
         elif kind == "code_inline":
             pad = " " if "`" in token.content[:1] + token.content[-1:] else ""
             builder.start(_Written(token.markup + pad, pad + token.markup, code=True), splits=False)
@@ -123,7 +131,15 @@ def _segment(tokens: Sequence[Token]) -> Segment:
             before, after = _link(token) if kind == "link_open" else (token.markup, token.markup)
             builder.start(_Written(before, after, token.tag), splits=kind != "link_open")
         elif number in ends and number < ends[number]:
-            builder.start(_Written(token.content, tokens[ends[number]].content), splits=False)
+            start, last, end = token.content, ends[number], tokens[ends[number]].content
+            is_raised = start.lower() in ("<sub>", "<sup>")
+            inside = _segment(tokens[number + 1 : last] if is_raised and last < number + 9 else [])
+            after = "".join(each.content for each in tokens[last + 1 : last + 2] if each.type == "text")
+            if is_script(inside.text, after):
+                builder.empty(_Written(f"{start}{_markdown(inside, escape=True, html=False)}{end}", ""))
+                done = last
+            else:
+                builder.start(_Written(start, end), splits=False, script=is_raised)
         elif token.nesting == -1 or number in ends:
             builder.end()
         elif kind == "footnote_ref":

@@ -35,7 +35,7 @@ class _Element:
 
     def copy_at(self, word: int) -> "_Copy":
         """The last copy that starts at or before a target word, or else the first copy."""
-        place = bisect_right([copy.first for copy in self.copies], word) - 1
+        place = bisect_right(self.copies, word, key=lambda copy: copy.first) - 1
         return self.copies[max(0, place)]
 
     def has(self, word: int) -> bool:
@@ -148,8 +148,9 @@ class _Words:
         shares = [np.zeros(0, np.float32)]
         for part in parts:
             starts, ends = self.bounds[part].T
-            inside = np.clip(np.minimum(ends, mark.end) - np.maximum(starts, mark.start), 0, None) / (ends - starts)
-            shares.append(self.parts[part].weights @ inside)
+            words = slice(np.searchsorted(ends, mark.start, "right"), np.searchsorted(starts, mark.end))
+            inside = np.minimum(ends[words], mark.end) - np.maximum(starts[words], mark.start)
+            shares.append(self.parts[part].weights[:, words] @ (inside / (ends - starts)[words]))
         first = self.firsts[parts.start] if parts else low
         share = np.concatenate(shares)[max(0, low - first) : max(0, high - first)]
         return max(first, low), share
@@ -161,7 +162,7 @@ class _Words:
         else:
             word, after = self._beside(child.mark.start, parent)
             first = word + after
-            around = bisect_left([copy.first for copy in taken], first) - 1
+            around = bisect_left(taken, first, key=lambda copy: copy.first) - 1
             if around >= 0 and first < taken[around].end:
                 copy = taken[around]
                 after = first - copy.first > copy.end - first

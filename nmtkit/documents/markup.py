@@ -10,9 +10,10 @@ from nmtkit.documents.places import Builder, paired, walk
 from nmtkit.documents.segment import Segment
 
 # The role of an inline element: "whole" and "splits" are markup of words, which must stay one element or may be
-# repeated around each part of them; "kept" is written as it is; so is "layout", which is white space between words;
-# "dropped" is left out; "opens" and "closes" stand before and after words.
-Role = Literal["whole", "splits", "kept", "layout", "dropped", "opens", "closes"]
+# repeated around each part of them; "script" is a superscript or subscript that splits; "kept" is written as it is; so
+# is "layout", which is white space between words; "dropped" is left out; "opens" and "closes" stand before and after
+# words.
+Role = Literal["whole", "splits", "script", "kept", "layout", "dropped", "opens", "closes"]
 
 NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")  # forbidden characters (XML 1.0, 2.2)
 SPACE = re.compile("[ \t\r\n]+")
@@ -63,11 +64,11 @@ def read_markup(parent: etree._Element, role: Callable[[etree._Element], Role], 
     """The content of an element; ``collapse``: white space of any length becomes one space."""
     builder = Builder()
 
-    def add(text: str | None) -> None:
-        builder.text(SPACE.sub(" ", text or "") if collapse else text or "")
+    def add(text: str | None, keep: bool) -> None:
+        builder.text(SPACE.sub(" ", text or "") if collapse else text or "", keep)
 
-    def read(element: etree._Element) -> None:
-        add(element.text)
+    def read(element: etree._Element, keep: bool) -> None:
+        add(element.text, keep)
         children = [(child, role(child) if isinstance(child.tag, str) else "kept") for child in element]
         pairs = paired([kind for _, kind in children])
         for number, (child, kind) in enumerate(children):
@@ -75,17 +76,22 @@ def read_markup(parent: etree._Element, role: Callable[[etree._Element], Role], 
                 builder.start(Pair(child, children[pairs[number]][0]), splits=False)
             elif number in pairs:
                 builder.end()
-            elif kind in ("whole", "splits") and "".join(child.itertext()).strip():
-                builder.start(child, splits=kind == "splits")
-                read(child)
+            elif kind in ("whole", "splits", "script") and "".join(child.itertext()).strip():
+                builder.start(child, splits=kind != "whole", script=kind == "script")
+                read(child, _is_copied(child, keep))
                 builder.end()
             elif kind != "dropped":
-                builder.text(" " if kind == "layout" else "")
-                builder.empty(Kept(child, kind == "layout"))
-            add(child.tail)
+                builder.empty(Kept(child, kind == "layout"), layout=kind == "layout")
+            add(child.tail, keep)
 
-    read(parent)
+    read(parent, keep=False)
     return builder.segment()
+
+
+def _is_copied(element: etree._Element, outside: bool) -> bool:
+    """Whether the text of an inline element of XLIFF is copied; ``outside``: that around it is."""
+    said = "no" if element.get("mtype") == "protected" else element.get("translate")
+    return said == "no" or (outside and said != "yes")
 
 
 def write_markup(parent: etree._Element, segment: Segment) -> None:

@@ -5,6 +5,7 @@ content are empty elements in it. Files of the archive without paragraphs are no
 """
 
 import copy
+import itertools
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any, NamedTuple, TypeAlias
@@ -13,7 +14,7 @@ from lxml import etree
 
 from nmtkit.documents.archive import Archive, Xml
 from nmtkit.documents.markup import NOT_XML, SPACE, XML_SPACE, Role, alone, local_name, read_markup, write_markup
-from nmtkit.documents.places import Builder, Places, Step, walk
+from nmtkit.documents.places import Builder, Places, Step, is_script, walk
 from nmtkit.documents.segment import Segment
 from nmtkit.errors import UserError
 
@@ -40,6 +41,7 @@ _LAYOUT = {"tab", "br", "cr", "ptab"}  # white space between words
 _UNSEEN = {"lang", "altLang", "noProof", "dirty", "err", "smtClean"}  # invisible properties of runs
 
 _ODF_TEXT = "{urn:oasis:names:tc:opendocument:xmlns:text:1.0}"
+_ODF_USED = f"{_ODF_TEXT}style-name"
 _ODF_STYLE = "{urn:oasis:names:tc:opendocument:xmlns:style:1.0}"
 _ODF_ROLES: dict[str, Role] = {
     f"{_ODF_TEXT}span": "splits", f"{_ODF_TEXT}a": "whole", f"{_ODF_TEXT}meta": "whole",
@@ -76,15 +78,28 @@ def read_odf(data: bytes) -> Places:
     if any(name.startswith(("Basic/", "Scripts/")) for name in archive.names):
         raise UserError("has macros, which are programs; save it without them")
 
+    raised = set[str | None]()  # the names of the styles of superscripts and subscripts
+
     def paragraphs(tree: etree._ElementTree) -> Iterator[Element]:
+        for text in tree.iter(f"{_ODF_STYLE}text-properties"):
+            if not text.get(f"{_ODF_STYLE}text-position", "0%").startswith("0%"):
+                raised.add(text.getparent().get(f"{_ODF_STYLE}name"))
         margins = tree.getroot().tag.endswith("document-styles")
         for paragraph in tree.iter(f"{_ODF_TEXT}p", f"{_ODF_TEXT}h"):
             aside = any(True for _ in paragraph.iterancestors(_ODF_ASIDE))
             if not aside and (not margins or any(True for _ in paragraph.iterancestors(_ODF_MARGINS))):
                 yield paragraph
 
+    def role(element: Element) -> Role:
+        found = _ODF_ROLES.get(str(element.tag), "kept")
+        if found not in ("splits", "whole") or not any(each.get(_ODF_USED) in raised for each in element.iter()):
+            return found
+        if is_script("".join(itertools.islice(element.itertext(), 20)), element.tail or ""):
+            return "kept"
+        return "script" if found == "splits" else found
+
     def add(places: Places, paragraph: Element) -> None:
-        segment = read_markup(paragraph, lambda element: _ODF_ROLES.get(str(element.tag), "kept"), collapse=True)
+        segment = read_markup(paragraph, role, collapse=True)
         places.add(segment, lambda translated: write_markup(paragraph, translated))
 
     names = [name for name in ("content.xml", "styles.xml") if name == "content.xml" or name in archive.names]
@@ -144,17 +159,16 @@ def _add_paragraph(places: Places, paragraph: Element) -> None:
     builder, current = Builder(), base
     for kind, element, text in [*steps, Step("end")]:
         look = _look(element) if text.strip() else current
-        kept = isinstance(element, _Kept)
-        if current != base and (look != current or (kind != "text" and not kept)):
+        if current != base and (look != current or (kind != "text" and not isinstance(element, _Kept))):
             builder.end()
             current = base
         if kind == "text":
             if look != current:
-                builder.start(look, splits=True)
+                builder.start(look, splits=True, script=_is_raised(element))
                 current = look
             builder.text(text)
-        elif kept:
-            builder.empty(element)
+        elif isinstance(element, _Kept):
+            builder.empty(element, element.layout)
         elif kind == "start":
             builder.start(element, splits=False)
         elif builder.inside:
@@ -173,6 +187,8 @@ def _steps(content: Iterable[Element]) -> Iterator[Step]:
         node, name = nodes[0], local_name(nodes[0])
         if len(nodes) > 1:
             yield from _field(nodes)
+        elif _is_raised(node) and is_script(_text(node), _text_after(node)):
+            yield Step("start", _Kept(((None, node),)))
         elif name == "r":
             for inner in node:
                 yield from _node(inner, node, node.find("{*}rPr"))
@@ -185,14 +201,31 @@ def _steps(content: Iterable[Element]) -> Iterator[Step]:
             yield from _node(node, None, node.find("{*}rPr"))
 
 
+def _is_raised(node: Element | None) -> bool:
+    """Whether a node has superscripts or subscripts."""
+    marks = () if node is None else node.iter("{*}vertAlign", "{*}rPr")
+    return any(
+        each.get("baseline", "").strip("0%") or {"superscript", "subscript"}.intersection(each.values())
+        for each in marks
+    )
+
+
+def _text(node: Element) -> str:
+    return "".join(text.text or " " for text in node.iter("{*}t", "{*}tab", "{*}br"))
+
+
+def _text_after(node: Element) -> str:
+    """The first text after a node that is no superscript or subscript."""
+    nodes = itertools.islice(node.itersiblings(), 10)
+    return next((text for each in nodes if not _is_raised(each) and (text := _text(each))), "")
+
+
 def _node(node: Element, run: Element | None, properties: Element | None) -> Iterator[Step]:
     """A node of a run or, without ``run``, of a paragraph."""
     name = local_name(node)
     if name in ("t", "noBreakHyphen"):
         yield Step("text", properties, SPACE.sub(" ", node.text or "") if name == "t" else "\u2011")
     elif name not in _DROPPED:
-        if name in _LAYOUT:
-            yield Step("text", properties, " ")
         yield Step("start", _Kept(((run, node),), name in _LAYOUT))
 
 

@@ -10,6 +10,7 @@ import re
 import string
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
+from html import unescape
 from typing import NamedTuple
 
 import numpy as np
@@ -25,7 +26,7 @@ from nmtkit.translation.translator import Translator
 
 log = logging.getLogger(__name__)
 
-# Letters and digits that touch a placeholder belong to it, because a stand-in there would not be a word.
+# Letters and digits that touch a variable belong to it, because a stand-in there would not be a word.
 _JOINED = frozenset(string.ascii_letters + string.digits + "_")
 _NUMBERS = tuple(str(number) for number in (*range(12, 100), *range(112, 1_000)))
 _LETTER = re.compile(r"[^\W\d_]")
@@ -39,6 +40,7 @@ class Hole(NamedTuple):
     text: str
     place: Span  # in the sentence with stand-ins
     stand_in: str  # empty if there are more placeholders than stand-ins
+    joined: tuple[bool, bool] = (False, False)  # whether it is a tag or entity that touches the word before; after
 
 
 class Filled(NamedTuple):
@@ -62,15 +64,16 @@ def patterns(extra: Sequence[str] = ()) -> list[re.Pattern[str]]:
 def find(text: str, patterns: Iterable[re.Pattern[str]], known: Iterable[tuple[int, int]] = ()) -> list[Span]:
     """The spans of a text to copy, in order: those that are ``known``, and matches of the patterns elsewhere.
 
-    Matches that touch each other are one placeholder, with the letters and digits that touch them.
+    Matches that touch each other are one placeholder, with the letters and digits that touch variables.
     """
     spans = list[Span]()
     for start, end in sorted(match.span() for pattern in patterns for match in pattern.finditer(text)):
         if not text[start:end].strip():
             continue
-        while start > 0 and text[start - 1] in _JOINED:
+        apart = _is_apart(text[start:end])
+        while not apart and start > 0 and text[start - 1] in _JOINED:
             start -= 1
-        while end < len(text) and text[end] in _JOINED:
+        while not apart and end < len(text) and text[end] in _JOINED:
             end += 1
         if spans and start <= spans[-1].end:
             spans[-1] = Span(spans[-1].start, max(end, spans[-1].end))
@@ -80,6 +83,12 @@ def find(text: str, patterns: Iterable[re.Pattern[str]], known: Iterable[tuple[i
     fixed = [Span(start, end) for start, end in stripped if start < end]
     starts = [span.start for span in fixed]
     return sorted([*fixed, *(span for span in spans if not _meets(span, fixed, starts))])
+
+
+def _is_apart(text: str) -> bool:
+    """Whether a placeholder is a tag, or an entity that is no letter or apostrophe, and so no part of a word."""
+    character = unescape(text)
+    return text[0] + text[-1] in ("<>", "&;") and not character.isalpha() and character not in "'’"
 
 
 def _meets(span: Span, fixed: Sequence[Span], starts: Sequence[int]) -> bool:
@@ -124,9 +133,11 @@ def with_stand_ins(
     for span in spans:
         sentence += text[done : span.start]
         word, done = next(free, ""), span.end
-        sentence += " " if sentence[-1:].isalnum() else ""
-        seen = word + (" " if text[done:end][:1].isalnum() else "")
-        holes.append(Hole(span, text[span.start : done], Span(len(sentence), len(sentence) + len(seen)), word))
+        before, after = sentence[-1:].isalnum(), text[done:end][:1].isalnum()
+        sentence += " " * before
+        seen, copied = word + " " * after, text[span.start : done]
+        joined = (before, after) if _is_apart(copied) else (False, False)
+        holes.append(Hole(span, copied, Span(len(sentence), len(sentence) + len(seen)), word, joined))
         sentence += seen
     return sentence + text[done:end], holes
 
@@ -152,29 +163,33 @@ def restore(aligned: Aligned, holes: Sequence[Hole]) -> Filled:
     for number, (hole, word) in enumerate(zip(holes, words, strict=True)):
         copies = re.finditer(rf"(?<!\w){hole.stand_in}(?!\w)", text) if hole.stand_in else ()
         spans = sorted((Span(*copy.span()) for copy in copies), key=lambda span: -_attention(aligned, span, word))
-        edits += [_Edit(*span, hole.text, number) if i == 0 else _Edit(*span, "") for i, span in enumerate(spans)]
+        edits += [_Edit(*_around(text, span, hole), hole.text, number) for span in spans[:1]]
+        edits += [_Edit(*span, "") for span in spans[1:]]
     placed = {edit.hole for edit in edits}
+    free = {t for t, span in enumerate(target) if not any(_overlap(span, Span(*edit[:2])) for edit in edits)}
+    looks_at = weights.argmax(axis=1) if weights.size else []
     for number, (hole, word) in enumerate(zip(holes, words, strict=True)):
         if number in placed:
             continue
-        free = [t for t, span in enumerate(target) if not any(_overlap(span, Span(*edit[:2])) for edit in edits)]
-        own = {t for t in free if word is not None and weights[t, word] > 0 and weights[t].argmax() == word}
+        own = {t for t in free if word is not None and weights[t, word] > 0 and looks_at[t] == word}
         if own:  # the words that the model wrote instead of a copy
             first = last = max(own, key=lambda t: float(weights[t, word]))
             while first - 1 in own:
                 first -= 1
             while last + 1 in own:
                 last += 1
-            edits.append(_Edit(target[first].start, target[last].end, hole.text, number))
+            free -= {*range(first, last + 1)}
+            edits.append(_Edit(*_around(text, Span(target[first].start, target[last].end), hole), hole.text, number))
             continue
         lost.append(hole.text)
         before = max(range(len(target)), key=lambda t: weights[t, word - 1], default=None) if word else None
         place = target[before].end if before is not None else 0 if hole.place.start == 0 else len(text)
         # After other placeholders there.
         place = max([place, *(edit.end for edit in edits if edit.start < place < edit.end)])
-        edits.append(_Edit(place, place, " " if place and not text[place - 1].isspace() else ""))
-        edits.append(_Edit(place, place, hole.text, number))
-        edits.append(_Edit(place, place, " " if text[place : place + 1].isalnum() else ""))
+        start, end = _around(text, Span(place, place), hole)
+        edits.append(_Edit(start, start, " " if start and not (text[start - 1].isspace() or hole.joined[0]) else ""))
+        edits.append(_Edit(start, end, hole.text, number))
+        edits.append(_Edit(end, end, " " if text[end : end + 1].isalnum() and not hole.joined[1] else ""))
     # Each placeholder is a separate source word, to which no other target word attends.
     others = [s for s, span in enumerate(aligned.source) if not any(_overlap(span, hole.place) for hole in holes)]
     plain = np.zeros((len(target), len(holes) + len(others)), np.float32)
@@ -189,6 +204,12 @@ def warn_of_lost(place: str, filled: Filled) -> None:
     """Warn of placeholders for which the model gave no place, in the line or paragraph ``place``."""
     for text in filled.lost:
         log.warning("%s: the model omitted %s, so its position is a guess: %s", place, text, filled.aligned.text)
+
+
+def _around(text: str, span: Span, hole: Hole) -> Span:
+    """A span of a translation, with the spaces beside it that the placeholder does not have."""
+    start = span.start - (hole.joined[0] and text.endswith(" ", 0, span.start))
+    return Span(start, span.end + (hole.joined[1] and text.startswith(" ", span.end)))
 
 
 def _overlap(one: Span, other: Span) -> bool:
@@ -217,7 +238,7 @@ def _edited(aligned: Aligned, edits: Sequence[_Edit]) -> Aligned:
         while waiting and waiting[-1][0].start < edit.end:
             waiting.pop()
         text += aligned.text[done : edit.start]
-        done = edit.end
+        done = max(done, edit.end)
         if edit.hole is not None and edit.text:
             row = np.zeros(len(aligned.source), np.float32)
             row[edit.hole] = 1

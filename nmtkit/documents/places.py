@@ -27,26 +27,34 @@ class Step(NamedTuple):
 def walk(segment: Segment) -> Iterator[Step]:
     """The steps of a segment in document order. No text is empty, and every element has a start and an end.
 
-    An empty element at the end of another one comes after it.
+    An empty element at the end of another one comes after it. A ``spaced`` one gets the space that the text lacks.
     """
-    position, inside = 0, list[Mark]()
+    position, inside, space = 0, list[Mark](), ""  # the space after an empty element
 
-    def until(end: int) -> Iterator[Step]:
-        nonlocal position
-        if position < end:
-            yield Step("text", text=segment.text[position:end])
-            position = end
+    def until(end: int, before: str = "") -> Iterator[Step]:
+        nonlocal position, space
+        if text := space + segment.text[position:end] + before:
+            yield Step("text", text=text)
+        position, space = max(position, end), ""
+
+    def leave() -> Iterator[Step]:
+        nonlocal space
+        mark = inside.pop()
+        yield from until(mark.end)
+        yield Step("end", mark.element)
+        space = " " * (mark.spaced and follows_space(mark))
+
+    def follows_space(mark: Mark) -> bool:
+        return not segment.text[max(0, mark.start - 1) : mark.start].strip()
 
     for mark in segment.marks:
         while inside and inside[-1].end <= mark.start:
-            yield from until(inside[-1].end)
-            yield Step("end", inside.pop().element)
-        yield from until(mark.start)
+            yield from leave()
+        yield from until(mark.start, " " * (mark.spaced and not follows_space(mark)))
         yield Step("start", mark.element)
         inside.append(mark)
     while inside:
-        yield from until(inside[-1].end)
-        yield Step("end", inside.pop().element)
+        yield from leave()
     yield from until(len(segment.text))
 
 
@@ -55,37 +63,70 @@ class Builder:
 
     def __init__(self) -> None:
         self._texts = list[str]()
-        self._length = 0
+        self._length, self._last = 0, ""  # of the text: its length and its last character
+        self._after_empty = False
         self._marks = list[Mark]()
         self.inside = list[int]()  # the numbers of the marks that have not ended
         self._keep = list[tuple[int, int]]()
+        self._scripts = list[int]()  # the numbers of the marks of superscripts and subscripts
 
     def text(self, text: str, keep: bool = False) -> None:
         """Add text; ``keep``: it is not translated."""
+        if not text:
+            return
+        if self._after_empty and self._last == text[0] == " ":
+            self._marks[-1], text = self._marks[-1]._replace(spaced=True), text[1:]
         if keep and text:
             self._keep.append((self._length, self._length + len(text)))
         self._texts.append(text)
-        self._length += len(text)
+        self._length, self._last = self._length + len(text), text[-1:] or " "
+        self._after_empty = False
 
-    def start(self, element: Hashable, splits: bool) -> None:
-        """Start an element."""
+    def start(self, element: Hashable, splits: bool, script: bool = False) -> None:
+        """Start an element; ``script``: it is a superscript or subscript."""
+        self._scripts += [len(self._marks)] * script
         self.inside.append(len(self._marks))
         self._marks.append(Mark(self._length, self._length, element, splits))
+        self._after_empty = False
 
     def end(self) -> None:
         """End the element that was started last."""
         number = self.inside.pop()
-        start, _, element, splits = self._marks[number]
-        self._marks[number] = Mark(start, self._length, element, splits)
+        self._marks[number] = self._marks[number]._replace(end=self._length)
 
-    def empty(self, element: Hashable) -> None:
-        """Add an element without text."""
+    def empty(self, element: Hashable, layout: bool = False) -> None:
+        """Add an element without text; ``layout``: it is white space."""
+        if layout and self._last != " ":
+            self.text(" ")
         self.start(element, splits=False)
         self.end()
+        self._after_empty = True
 
     def segment(self) -> Segment:
-        """The segment."""
-        return Segment("".join(self._texts), tuple(self._marks), tuple(self._keep))
+        """The segment. A word that goes on after a superscript or subscript of ``is_script`` is copied, such as H2O."""
+        text, end, keep = "".join(self._texts), 0, list[tuple[int, int]]()
+        for number in self._scripts:
+            start, place = self._marks[number][:2]
+            if end <= start and text[place : place + 1].isalnum() and is_script(text[start:place]):
+                while text[max(0, start - 1) : start].isalnum():
+                    start -= 1
+                end = place
+                while text[end : end + 1].isalnum():
+                    end += 1
+                self._keep.append((start, end))
+        for start, end in sorted(self._keep):
+            if keep and start < keep[-1][1]:
+                start, end = keep[-1][0], max(end, keep.pop()[1])
+            keep.append((start, end))
+        return Segment(text, tuple(self._marks), tuple(keep))
+
+
+def is_script(text: str, after: str = "") -> bool:
+    """Whether a superscript or subscript is the number of a note, an exponent or the like, which is copied.
+
+    It is short and has at most one letter. ``after``: the text after it, with which its word must not go on.
+    """
+    return 0 < len(text.strip()) < 20 and sum(map(str.isalpha, text)) <= 1 and not re.match(r"\S?\w", after)
 
 
 def paired(kinds: Sequence[str]) -> dict[int, int]:
@@ -122,7 +163,8 @@ def trimmed(segment: Segment) -> tuple[Segment, Segment, Segment]:
     rest, after = list(marks[len(before) :]), list[Mark]()
     end = max(last, *(mark.end for mark in marks if mark.start < mark.end), 0)
     while rest and rest[-1].start == rest[-1].end >= end:
-        after.insert(0, rest.pop())
+        after.append(rest.pop())
+    after.reverse()
     return part(segment, before, 0, first), part(segment, rest, first, last), part(segment, after, last, len(text))
 
 
@@ -213,7 +255,7 @@ def tagged(string: str) -> Segment:
 
     If the tags do not nest or the string is not HTML, all of it is text.
     """
-    reader = _Tags()
+    reader = _Tags(string)
     with suppress(AssertionError):  # of html.parser, for some malformed declarations
         reader.feed(string)
         reader.close()
@@ -238,13 +280,16 @@ def untagged(segment: Segment) -> str:
 class _Tags(HTMLParser):
     """Builds the segment of a string with tags."""
 
-    def __init__(self) -> None:
+    def __init__(self, string: str) -> None:
         super().__init__(convert_charrefs=False)
         self.builder = Builder()
+        self.ends = frozenset(re.findall("</([^<>]*)>", string))
         self.names = list[str]()  # of the elements that have not ended
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         raw = self.get_starttag_text() or ""
+        if raw[1 : 1 + len(tag)] not in self.ends:
+            tag = tag.partition(".")[0]  # an end tag of WebVTT is without the classes
         if tag in _VOID:
             self.builder.empty((raw, ""))
             return

@@ -15,6 +15,7 @@ class Mark(NamedTuple):
     end: int
     element: Hashable  # the format's own key of the element
     splits: bool  # whether the element may be repeated around several parts of its words, as b may
+    spaced: bool = False  # whether an empty element has a space on both sides, of which the text has one
 
 
 @dataclass(frozen=True)

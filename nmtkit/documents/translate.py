@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
@@ -71,9 +72,10 @@ class Plan(NamedTuple):
         for number, (segment, parts) in enumerate(zip(self.segments, self.parts, strict=True), 1):
             gaps = between(segment.text, [part.span for part in parts], self.target)
             text, aligned, doubtful = gaps[0], list[Part](), False
+            edges = sorted({place for mark in segment.marks for place in mark[:2]})
             for part, gap in zip(parts, gaps[1:], strict=True):
                 if part.copied:
-                    aligned += _copied(segment, part.span, len(text) - part.span.start)
+                    aligned += _copied(segment, part.span, len(text) - part.span.start, edges)
                     text += segment.text[part.span.start : part.span.end] + gap
                     continue
                 answer = next(answers)
@@ -83,19 +85,39 @@ class Plan(NamedTuple):
                 filled = restored.aligned
                 source = [part.original(word) for word in filled.source]
                 target = [Span(word.start + len(text), word.end + len(text)) for word in filled.target]
-                aligned.append(Part(source, target, filled.weights))
+                aligned.append(_cut(Part(source, target, filled.weights), part.holes, edges))
                 text += filled.text + gap
             marks = place(segment.marks, segment.text, text, aligned)
             finished.append(Segment(text, marks, doubtful=doubtful))
         return finished
 
 
-def _copied(segment: Segment, span: Span, shift: int) -> list[Part]:
-    """The words of a copied sentence, cut where markup starts and ends, each aligned with itself."""
-    cuts = sorted({place for mark in segment.marks for place in mark[:2] if span.start < place < span.end})
-    edges = itertools.pairwise([span.start, *cuts, span.end])
-    words = [Span(*word.span()) for start, end in edges for word in _WORD.finditer(segment.text, start, end)]
+def _copied(segment: Segment, span: Span, shift: int, edges: Sequence[int]) -> list[Part]:
+    """The words of a copied sentence, cut at ``edges``, where markup starts and ends, each aligned with itself."""
+    words = [Span(*word.span()) for piece in _pieces(span, edges) for word in _WORD.finditer(segment.text, *piece)]
     return [Part([word], [Span(word.start + shift, word.end + shift)], np.ones((1, 1), np.float32)) for word in words]
+
+
+def _pieces(span: Span, edges: Sequence[int]) -> list[Span]:
+    """A span, cut at those of ``edges``, which are sorted, that are inside it."""
+    cuts = edges[bisect_right(edges, span.start) : bisect_left(edges, span.end)]
+    return [*itertools.starmap(Span, itertools.pairwise([span.start, *cuts, span.end]))]
+
+
+def _cut(part: Part, holes: Sequence[Hole], edges: Sequence[int]) -> Part:
+    """A sentence whose copied words are cut at ``edges``, each piece aligned with itself."""
+    for hole in holes:
+        pieces = _pieces(hole.span, edges)
+        if len(pieces) > 1:
+            s = part.source.index(hole.span)
+            t = int(part.weights[:, s].argmax())
+            shift, more = part.target[t].start - hole.span.start, len(pieces) - 1
+            moved = [Span(piece.start + shift, piece.end + shift) for piece in pieces]
+            weights = np.insert(np.insert(part.weights, [s] * more, 0, axis=1), [t] * more, 0, axis=0)
+            weights[t : t + more, s : s + more] = np.eye(more)
+            source = [*part.source[:s], *pieces, *part.source[s + 1 :]]
+            part = Part(source, [*part.target[:t], *moved, *part.target[t + 1 :]], weights)
+    return part
 
 
 def plan(

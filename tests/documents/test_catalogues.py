@@ -128,6 +128,20 @@ def test_a_segment_of_xliff_2_gets_a_target_and_its_state() -> None:
     assert '</source><target>THE <pc id="1">GIRL</pc> DRINKS<ph id="2"/> MILK.</target>' in written
 
 
+@pytest.mark.parametrize(
+    ("name", "source", "kept"),
+    [
+        ("a.xlf", 'a <mrk mtype="protected">b <g id="1">c</g></mrk> <mrk mtype="seg">d</mrk>', ["b ", "c"]),
+        ("a.xliff", 'a <mrk id="1" translate="no">b <mrk id="2" translate="yes">c</mrk> d</mrk>', ["b ", " d"]),
+    ],
+)
+def test_text_in_xliff_that_is_not_to_be_translated_is_copied(name: str, source: str, kept: list[str]) -> None:
+    first = FILES[name].decode().partition("<source>")[2].partition("</source>")[0]
+    [segment, *_] = read(name, FILES[name].decode().replace(first, source).encode()).segments
+    assert [segment.text[start:end] for start, end in segment.keep] == kept
+    assert len(segment.marks) == source.count("</")
+
+
 def test_line_breaks_in_xliff_are_spaces_unless_they_are_to_be_preserved() -> None:
     broken = XLIFF.replace("drinks<x", "drinks\n   a<x")
     assert texts("a.xlf", broken)[0] == "the girl drinks a milk."

@@ -11,6 +11,13 @@ def test_a_chapter_stays_xhtml_with_its_markup() -> None:
     )
 
 
+def test_the_number_of_a_note_is_no_text() -> None:
+    note = '<a xmlns:epub="http://www.idpf.org/2007/ops" epub:type="noteref" href="#n">1</a>'
+    book = epub(f"<p>a man{note} is</p>")
+    assert [segment.text for segment in read("a.epub", book).segments] == ["a man is"]
+    assert f"<p>A MAN{note} IS</p>".encode() in unpacked(capitals("a.epub", book))["book/one 1.xhtml"]
+
+
 def test_a_chapter_declares_the_language_of_its_translation() -> None:
     page = b'<html xmlns="http://www.w3.org/1999/xhtml" lang="en" xml:lang="en"><body><p>a</p></body></html>'
     book = archive({**unpacked(FILES["a.epub"]), "book/one 1.xhtml": page})

@@ -10,7 +10,7 @@ import pytest
 
 from nmtkit.documents.formats import SUFFIXES, is_document, read_document
 from nmtkit.errors import UserError
-from tests.documents.files import FILES, archive, capitals, read, unpacked
+from tests.documents.files import FILES, ODF, XLIFF, archive, capitals, read, unpacked
 
 ARCHIVES = ["a.docx", "a.pptx", "a.odt", "a.epub"]
 every_file = pytest.mark.parametrize("name", FILES)
@@ -45,6 +45,25 @@ def test_a_translation_into_capitals_changes_nothing_but_letters(name: str) -> N
     assert any(changed[file] != same[file] for file in same)
     for file in same:
         assert changed[file].decode("latin-1").lower() == same[file].decode("latin-1").lower()
+
+
+@pytest.mark.parametrize(
+    ("name", "element", "before", "after"),
+    [
+        ("a.odt", "<text:page-number/>", f"<text:p {ODF}>", "</text:p>"),
+        ("a.xlf", '<x id="2"/>', XLIFF[: XLIFF.index("the <g")], XLIFF[XLIFF.index("</source>") :]),
+        ("a.md", "![x](d.png)", "", ""),
+        ("a.json", "<br>", '["', '"]'),
+        ("a.html", "<img>", "", ""),
+    ],
+)
+def test_of_the_spaces_around_an_element_without_text_the_model_sees_one_and_the_file_keeps_both(
+    name: str, element: str, before: str, after: str
+) -> None:
+    data = f"{before}a dog {element} runs{after}".encode()
+    file = patched(FILES[name], "content.xml", data) if name in ARCHIVES else data
+    assert read(name, file).segments[0].text == "a dog runs"
+    assert any(f"A DOG {element} RUNS".encode() in content for content in contents(name, capitals(name, file)).values())
 
 
 @pytest.mark.parametrize("name", ARCHIVES)

@@ -60,6 +60,27 @@ def test_code_and_what_is_not_to_be_translated_are_kept_within_a_text() -> None:
 
 
 @pytest.mark.parametrize(
+    ("page", "text", "kept"),
+    [
+        ('a man<sup><a href="x">1</a></sup> is', "a man is", []),
+        ("a man.<sup>[12]</sup><sup>*</sup> Is", "a man. Is", []),
+        ("5 m<sup>2</sup>, CO<sub>2</sub>", "5 m, CO", []),
+        ('a man<a role="doc-noteref" href="x">b</a> is', "a man is", []),
+        ("H<sub>2</sub>SO<sub>4</sub> is C<sub>6</sub>H<sub>12</sub>O", "H2SO is C6H12O", ["H2SO", "C6H12O"]),
+        ("<sup>14</sup>C or m<sup>2</sup>/s", "14C or m2/s", ["14C"]),
+        ("the 5<sup>th</sup> <sub>of them</sub>", "the 5th of them", []),
+    ],
+)
+def test_notes_and_exponents_are_no_text_and_words_around_a_subscript_are_copied(
+    page: str, text: str, kept: list[str]
+) -> None:
+    [segment] = read(page).segments
+    assert segment.text == text
+    assert [segment.text[start:end] for start, end in segment.keep] == kept
+    assert read(page).write([segment]).decode() == page
+
+
+@pytest.mark.parametrize(
     "page",
     [
         '<p class="a b" title="x &lt; y">a <b>b</b></p><!-- c > d --><script>if (a < b) c</script> &lt; d<br>',

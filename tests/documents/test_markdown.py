@@ -76,6 +76,18 @@ def test_paragraphs_become_one_line_and_keep_their_place() -> None:
     assert "```\ncode\n```\n" in changed
 
 
+def test_the_boxes_of_tasks_stay() -> None:
+    assert capitals("- [ ] a\n- [x] *b*\n  c\n1. [X] d\n") == "- [ ] A\n- [x] *B* C\n1. [X] D\n"
+    assert capitals("[x] a\n\n[x]: b\n") == "[X][x] A\n\n[x]: b\n"
+
+
+def test_notes_are_no_text_and_words_around_a_subscript_are_copied() -> None:
+    text = "a man<sup>[1](#n)</sup><sup>\\*</sup> in H<sub>2</sub>O"
+    [segment] = read(text.encode()).segments
+    assert (segment.text, segment.keep) == ("a man in H2O", ((9, 12),))
+    assert capitals(text) == text.replace("a man", "A MAN").replace("in", "IN")
+
+
 def test_line_ends_of_windows_stay() -> None:
     assert capitals("# a\r\n\r\nb\r\nc\r\n") == "# A\r\n\r\nB C\r\n"
 

@@ -67,9 +67,34 @@ def test_images_footnotes_and_fields_are_kept_once_each() -> None:
         RUN.format("", "."),
     ]
     data = docx(paragraph(*runs))
-    assert texts("a.docx", data) == ["a page  an image  a note."]
+    assert texts("a.docx", data) == ["a page an image a note."]
     assert document(capitals("a.docx", data)) == document(data).replace("a page", "A PAGE").replace(
         "an image", "AN IMAGE").replace("a note", "A NOTE")  # fmt: skip
+
+
+def test_notes_are_no_text_and_words_around_a_subscript_are_copied() -> None:
+    raised = '<w:rPr><w:vertAlign w:val="{}script"/></w:rPr>'
+    note, below = RUN.format(raised.format("super"), "1"), RUN.format(raised.format("sub"), "2")
+    link = f'<w:hyperlink w:anchor="x">{note}</w:hyperlink>'
+    runs = [RUN.format("", "a man"), note, link, RUN.format("", " in H"), below, RUN.format("", "O")]
+    slide = '<a:r><a:t>a man</a:t></a:r><a:r><a:rPr baseline="30000"/><a:t>1</a:t></a:r><a:r><a:t> in it</a:t></a:r>'
+    styles = (
+        '<style:style style:name="T1"><style:text-properties style:text-position="super 58%"/></style:style>'
+        '<style:style style:name="T2"><style:text-properties style:text-position="sub 58%"/></style:style>'
+    )
+    spans = '<text:span text:style-name="T1">1</text:span> in H<text:span text:style-name="T2">2</text:span>O'
+    for name, data, text in (
+        ("a.docx", docx(paragraph(*runs)), "a man in H2O"),
+        ("a.pptx", pptx(f"<a:p>{slide}</a:p>"), "a man in it"),
+        ("a.odt", odt(f"{styles}<text:p>a man{spans}</text:p>"), "a man in H2O"),
+    ):
+        document = read(name, data)
+        [segment] = document.segments
+        assert segment.text == text
+        assert [segment.text[start:end] for start, end in segment.keep] == ["H2O"] * ("H2O" in text)
+        same, changed = (unpacked(each) for each in (document.write([segment]), capitals(name, data)))
+        assert {file: each.lower() for file, each in same.items()} == {
+            file: each.lower() for file, each in changed.items()}  # fmt: skip
 
 
 def test_links_are_around_their_text_whether_elements_or_fields() -> None:
@@ -95,7 +120,7 @@ def test_a_field_that_ends_in_another_paragraph_stays_around_the_text() -> None:
 
 def test_tabs_and_line_breaks_are_white_space_to_the_model_and_stay() -> None:
     data = docx("<w:p><w:r><w:t>one </w:t><w:br/><w:t>two</w:t><w:tab/><w:t>three</w:t></w:r></w:p>")
-    assert texts("a.docx", data) == ["one  two three"]
+    assert texts("a.docx", data) == ["one two three"]
     written = document(capitals("a.docx", data))
     assert [node.tag for node in ElementTree.fromstring(written.replace("w:", "").replace("xml:", "")).iter()] == (
         "p r t r br r t r tab r t".split()

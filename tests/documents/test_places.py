@@ -8,6 +8,7 @@ steps = st.lists(st.sampled_from([" ", "a", "b c", "start", "end", "empty"]), ma
 
 
 def built(steps: list[str]) -> Segment:
+    """A segment in which each element that is not empty begins with an x."""
     builder, depth = Builder(), 0
     for number, step in enumerate(steps):
         match step:
@@ -43,7 +44,7 @@ def test_a_walk_has_all_text_and_each_element_once_and_nests(steps: list[str]) -
             case "end":
                 assert inside.pop() == element
                 ended.append(element)
-    assert "".join(texts) == segment.text
+    assert "".join(texts) == "".join({"start": "x"}.get(step, step.strip("empty")) for step in steps if step != "end")
     assert inside == []
     assert sorted(ended) == sorted(mark.element for mark in segment.marks)
 
@@ -82,8 +83,18 @@ def test_tags_that_nest_are_markup_and_others_are_text() -> None:
     assert tagged("a <b>c</b><br/>").marks == (
         Mark(2, 3, ("<b>", "</b>"), True), Mark(3, 3, ("<br/>", ""), False))  # fmt: skip
     assert tagged('<A href="x">b</A>') == Segment("b", (Mark(0, 1, ('<A href="x">', "</A>"), False),))
+    assert tagged("<c.d.e>b</c>") == Segment("b", (Mark(0, 1, ("<c.d.e>", "</c>"), True),))
     for string in ("a <b>c", "a</b>", "<i>a<b>c</i></b>", "a < b", "<b >a</b >", "<!-- a -->"):
         assert tagged(string) == Segment(string)
+
+
+def test_an_element_between_spaces_has_them_wherever_it_goes_and_the_text_has_one() -> None:
+    segment = tagged("a <br> <hr> b.")
+    assert segment.text == "a b."
+    assert untagged(segment) == "a <br> <hr> b."
+    for place, written in ((0, "<br> <hr> c d."), (1, "c <br> <hr> d."), (2, "c <br> <hr> d."), (3, "c d <br> <hr>.")):
+        marks = tuple(mark._replace(start=place, end=place) for mark in segment.marks)
+        assert untagged(Segment("c d.", marks)) == written
 
 
 def test_times_and_positions_in_subtitles_are_copied() -> None:

@@ -135,6 +135,24 @@ def test_a_placeholder_is_copied_once_where_its_stand_in_is() -> None:
     assert segment.text == "%1$s, bonjour {name} ."
 
 
+def test_the_markup_in_a_copied_word_is_where_it_was() -> None:
+    parts = planned(Segment("a H2O b c", (Mark(2, 7, 0, False), Mark(3, 4, 1, True)), ((2, 5),)))
+    assert parts.sentences == ["a Tom b c"]
+    [segment] = parts.finish([aligned("a Tom b c", "c a Tom b", "3 0 1 2")])
+    assert marked(segment) == "c a <0>H<1>2</1>O b</0>"
+
+
+def test_tags_and_entities_touch_the_words_beside_them_as_before() -> None:
+    parts = planned(Segment("a <b>big</b> red&nbsp;dog"))
+    assert parts.sentences == ["a Tom big Mary red Anna dog"]
+    for words, links, written in (
+        ("un Tom grand Mary chien Anna rouge", "0 1 2 3 6 5 4", "un <b>grand</b> chien&nbsp;rouge"),
+        ("un grand chien rouge", "0 2 6 4", "un <b>grand</b> chien rouge&nbsp;"),  # without a copy of any
+    ):
+        [segment] = parts.finish([aligned(parts.sentences[0], words, links)], warn=lambda place, filled: None)
+        assert segment.text == written
+
+
 def test_without_a_copy_the_words_that_look_at_the_stand_in_are_replaced() -> None:
     [segment] = planned(Segment("I see {name} now")).finish(
         [aligned("I see Tom now", "je vois le Thomas là", "0 1 2 2 3")]
@@ -157,12 +175,14 @@ def test_what_has_no_words_of_its_own_is_not_translated() -> None:
     ("text", "found"),
     [
         ("{name} %1$s %(count)d {{ x }} %@ %lu", ["{name}", "%1$s", "%(count)d", "{{ x }}", "%@", "%lu"]),
-        ('<x id="1"/> a&nbsp;b &#160; c', ['<x id="1"/>', "a&nbsp;b", "&#160;"]),
+        ('<x id="1"/> a&nbsp;b &#160; c', ['<x id="1"/>', "&nbsp;", "&#160;"]),
+        ("a <b>c</b>d &quot;e&quot;", ["<b>", "</b>", "&quot;", "&quot;"]),
+        ("caf&eacute; it&#39;s {a}b", ["caf&eacute;", "it&#39;s", "{a}b"]),
         ("see https://x.org/a?b={id}, www.y.org. or me@x.org.", ["https://x.org/a?b={id}", "www.y.org", "me@x.org"]),
         ("v%s %dpx 100% sure, 5 % of a < b > c & d", ["v%s", "%dpx"]),
     ],
 )
-def test_placeholders_are_found_with_what_is_joined_to_them(text: str, found: list[str]) -> None:
+def test_placeholders_are_found_with_the_letters_that_belong_to_them(text: str, found: list[str]) -> None:
     assert [text[start:end] for start, end in find(text, [PLACEHOLDERS])] == found
 
 
