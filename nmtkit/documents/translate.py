@@ -108,7 +108,7 @@ def _cut(part: Part, holes: Sequence[Hole], edges: Sequence[int]) -> Part:
     """A sentence whose copied words are cut at ``edges``, each piece aligned with itself."""
     for hole in holes:
         pieces = _pieces(hole.span, edges)
-        if len(pieces) > 1:
+        if len(pieces) > 1 and hole.span in part.source:  # not without a stand-in
             s = part.source.index(hole.span)
             t = int(part.weights[:, s].argmax())
             shift, more = part.target[t].start - hole.span.start, len(pieces) - 1

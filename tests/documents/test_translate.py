@@ -142,6 +142,13 @@ def test_the_markup_in_a_copied_word_is_where_it_was() -> None:
     assert marked(segment) == "c a <0>H<1>2</1>O b</0>"
 
 
+def test_copied_words_with_markup_may_be_more_than_the_stand_ins() -> None:
+    parts = plan([Segment("a H2O b", (Mark(3, 4, 1, True),), ((2, 5),))], "en", "fr", ())
+    assert parts.sentences == ["a  b"]
+    [segment] = parts.finish([aligned("a b", "b a", "1 0")], warn=lambda place, filled: None)
+    assert segment.text.count("H2O") == 1
+
+
 def test_tags_and_entities_touch_the_words_beside_them_as_before() -> None:
     parts = planned(Segment("a <b>big</b> red&nbsp;dog"))
     assert parts.sentences == ["a Tom big Mary red Anna dog"]
