@@ -42,7 +42,8 @@ def translate(
         "File with the translations of terms to use: a source term, a tab and its translation on each line "
         "(.csv and .tbx, too).", SEARCH)] = None,
     score_reference: Annotated[Path | None, Option(
-        "File with a given translation of each input line, to score instead of translating.", SEARCH)] = None,
+        "File with a given translation of each input line, to score and, with --alignment, to align instead of "
+        "translating.", SEARCH)] = None,
     scores: Annotated[Literal["none", "sentence", "token"], Option(
         "Write the score of each translation and a tab before it (sentence), and also a tab and the scores of its "
         "tokens after it (token). With --score-reference, the default is sentence.", OUTPUT,

@@ -26,8 +26,8 @@ _OF_SCORES = ("length_penalty", "alpha", "coverage_penalty", "max_tokens")
 _OF_SAMPLES = ("length_penalty", "alpha", "max_len_a", "max_len_b", "unk", "max_tokens")
 # Fields that scoring references does not support, and those that sampling does not.
 WITHOUT_SEARCH = (
-    "n_best", "mbr", "seed", "prefixes", "alignment", "attention", "replace_unk", "shortlist", "max_input_length",
-    "terms", *(each.name for each in fields(Search) if each.name not in _OF_SCORES),
+    "n_best", "mbr", "seed", "prefixes", "replace_unk", "shortlist", "max_input_length", "terms",
+    *(each.name for each in fields(Search) if each.name not in _OF_SCORES),
 )  # fmt: skip
 WITHOUT_BEAM = (
     "mbr", "prefixes", "alignment", "attention", "replace_unk", "terms",

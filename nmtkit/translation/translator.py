@@ -235,18 +235,19 @@ class Translator:
         """The given targets, as ids of each line, as translations with their scores."""
         ids = [list(map(source.vocab.ids, tokens)) for source, tokens in zip(self.sources, read, strict=True)]
         # Every word is forced, so a beam of 1 suffices.
-        search = replace(request.search(self.search), beam_size=1)
+        search, look = replace(request.search(self.search), beam_size=1), request.alignment or request.attention
         hypotheses = dict(
             translate_each(
-                self.given, ids[0], search, device=self.device, forced=[[*target, EOS] for target in targets],
-                others=ids[1:],
+                self.given, ids[0], search, device=self.device, attention=look or request.quality,
+                forced=[[*target, EOS] for target in targets], others=ids[1:],
             )
         )  # fmt: skip
         scored = []
         for i, (source, target) in enumerate(zip(read[0], targets, strict=True)):
             [hypothesis] = hypotheses[i]
             if target and not source:
-                hypothesis = Hypothesis(target, -math.inf, [-math.inf] * (len(target) + 1), None)
+                only_eos = np.ones((len(target) + 1, 1), np.float32) if look else None
+                hypothesis = Hypothesis(target, -math.inf, [-math.inf] * (len(target) + 1), only_eos)
             part = self._writer.part(hypothesis, request, source, source, [], [])
             scored.append(self._writer.whole([part], request, search, [source]))
         return scored

@@ -350,7 +350,7 @@ def test_a_model_without_attention_cannot_align(folder: Path, filtered: Callable
         (["--score-reference", "x", "--shortlist", "9"], "scored without a search; leave --shortlist out"),
         (["--score-reference", "x", "-b", "9"], "scored without a search; leave --beam-size out"),
         (["--shortlist", "9"], "--shortlist: run has no lexicon; give one made by nmtkit align as --lexicon"),
-        (["--score-reference", "x", "--replace-unk", "--alignment"], "leave --alignment and --replace-unk out"),
+        (["--score-reference", "x", "--replace-unk", "--mbr", "2"], "leave --mbr and --replace-unk out"),
         (["--sample", "--replace-unk"], "--sample: sampling does not support prefixes, beam settings or attention"),
         (["--sample", "--alignment", "--prefix", "x"], "or attention; leave --prefix and --alignment out"),
         (["--sample", "-b", "7"], "or attention; leave --beam-size out"),

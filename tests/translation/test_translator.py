@@ -316,6 +316,18 @@ def test_scores_of_given_translations_are_those_of_search(translator: Translator
     np.testing.assert_allclose([t.score for t in again], [t.score for t in found], atol=1e-4)
 
 
+def test_given_translations_are_aligned_like_those_of_search(translator: Translator) -> None:
+    lines, look = ["a b", "lower a", ""], {"alignment": True, "attention": True, "quality": True}
+    found = [best[0] for best in translator.answer(lines, Request(**look))]
+    again = translator.answer(lines, Request(references=True, **look), [each.text for each in found])
+    for searched, [given] in zip(found, again, strict=True):
+        assert given.alignment == searched.alignment
+        np.testing.assert_array_equal(given.attention, searched.attention)
+        assert given.quality == pytest.approx(searched.quality, abs=1e-4)
+    [[dumb]] = translator.answer([""], Request(references=True, **look), ["a b"])
+    assert dumb.alignment == []
+
+
 def test_any_translation_can_be_scored(translator: Translator) -> None:
     said, unknown, blank, dumb = forced(translator, ["a", "a", "a", ""], ["a  b", "z", "", "b"])
     rest = math.log(0.1 / 13)
