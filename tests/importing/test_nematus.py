@@ -87,6 +87,14 @@ def test_the_command_says_what_it_found_and_what_comes_next(
         assert translated.out.count("\n") == 3
 
 
+def test_of_several_files_of_bpe_none_is_chosen(tmp_path: Path) -> None:
+    file = write(tmp_path / "theirs", "bideep")
+    for name in ("a.bpe", "b.codes"):
+        (file.parent / name).write_text("#version: 0.2\n")
+    with pytest.raises(UserError, match=r"theirs: has several files of BPE codes, a\.bpe, b\.codes; leave one there"):
+        nmtkit_package.import_model(file, output=tmp_path / "ours")
+
+
 def test_a_run_is_not_overwritten_and_an_imported_model_is(tmp_path: Path) -> None:
     file = write(tmp_path / "theirs", "nematus-baseline-noln")
     for _ in range(2):
