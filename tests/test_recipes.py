@@ -468,10 +468,14 @@ def test_low_resource_runs_end_to_end_and_keeps_every_line_of_the_test_set(
     for split in ("train", "dev"):
         for file, text in texts(split, split + ".{en,de}").items():
             (folder / file.replace(".en", ".es").replace(".de", ".oto")).write_text(text)
-    printed = recipe("low-resource", "oto")
-    assert "chrF2" in printed
+    (tmp_path / "mono.es").write_text((folder / "dev.es").read_text())
+    printed = recipe("low-resource", "oto", MONO=str(tmp_path / "mono.es"))
+    assert printed.count("chrF2") >= 2
     work = tmp_path / "work" / "oto"
     assert len((work / "test.hyp.oto").read_text().splitlines()) == 20
+    assert len((work / "test.hyp.es").read_text().splitlines()) == 20
+    tagged = [line for line in (work / "back.oto").read_text().splitlines() if line.startswith("BT ")]
+    assert len(tagged) == len((tmp_path / "mono.es").read_text().splitlines())
     assert "nematus-low-resource" in (work / "run" / "config.yaml").read_text()
 
 

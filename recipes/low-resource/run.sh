@@ -5,6 +5,7 @@
 #   recipes/low-resource/run.sh aym                     # or bzd, cni, gn, hch, nah, oto, quy, shp, tar
 #   recipes/low-resource/run.sh aym bzd cni shp tar     # one model for all of them
 #   CORPUS=folder recipes/low-resource/run.sh aym       # with LANGUAGE.{train,dev}.{es,LANGUAGE}.gz
+#   MONO=file recipes/low-resource/run.sh aym           # also from Aymara to Spanish, with Spanish lines to translate
 #   SCALE=tiny recipes/low-resource/run.sh aym          # on a slice of the data, in a minute
 #
 # Everything is written below WORK (default: work/low-resource). Existing files are not made again. JOINED (default:
@@ -13,6 +14,7 @@ set -euo pipefail
 recipe=$(cd "$(dirname "$0")" && pwd)
 languages=("$@")
 corpus=${CORPUS:+$(realpath "$CORPUS")}
+mono=${MONO:+$(realpath "$MONO")}
 work=${WORK:-work/low-resource${SCALE:+-$SCALE}}
 source "$recipe/../lib.sh"
 declare -A folders=([aym]=aymara [bzd]=bribri [cni]=ashaninka [gn]=guarani [hch]=wixarika [nah]=nahuatl [oto]=hñähñu
@@ -63,6 +65,24 @@ if [ ${#languages[@]} = 1 ]; then
     average
     nmtkit translate --model averaged < test.es > "test.hyp.$language"
     sacrebleu "test.$language" -i "test.hyp.$language" -m bleu chrf --format text
+    if [ -z "$mono" ]; then exit; fi
+    # Into Spanish, with tagged back-translation: the model translates Spanish text, and its translations, each with the
+    # tag BT, are source text in training.
+    if [ ! -e "mono.$language" ]; then
+        nmtkit translate --model averaged < "$mono" > mono.part
+        mv mono.part "mono.$language"
+    fi
+    cat train.es "$mono" > back.es
+    { cat "train.$language"; sed 's/^/BT /' "mono.$language"; } > "back.$language"
+    if [ ! -e data-back/manifest.json ]; then
+        nmtkit prep -s "$language" -t es --train "back.$language" back.es --dev data/dev.raw.{tgt,src} \
+            --test "test.$language" test.es --drop overlap --output data-back
+    fi
+    if [ ! -e data-back/ids.json ]; then nmtkit vocab --data data-back; fi
+    nmtkit train --data data-back --output run-back "${tiny_training[@]}"
+    average run-back averaged-back
+    nmtkit translate --model averaged-back < "test.$language" > test.hyp.es
+    sacrebleu test.es -i test.hyp.es -m bleu chrf --format text
     exit
 fi
 
