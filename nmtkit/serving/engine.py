@@ -82,7 +82,7 @@ class Engine:
     def __init__(self, search: Callable[[Batch], list[Answer]], workers: int, metrics: Metrics) -> None:
         self._search, self._metrics = search, metrics
         self._threads = ThreadPoolExecutor(workers, thread_name_prefix="search")
-        self._idle = workers
+        self._idle = self._workers = workers
         self._ring = deque[_Work]()  # requests with queued sentences, round robin
         self._speed = dict[str, float]()  # characters per second, by model
         self._tasks = set[asyncio.Task[None]]()
@@ -242,13 +242,14 @@ class Engine:
         return True
 
     async def _in_thread(self, query: Batch) -> list[Answer]:
-        """A worker's answer, with one retry if the worker is killed."""
+        """A worker's answer. If it is killed, others try, as many as there are, because all may have been killed."""
         loop = asyncio.get_running_loop()
-        try:
-            return await loop.run_in_executor(self._threads, self._search, query)
-        except WorkerLost:
-            log.warning("a worker process was killed and has been replaced")
-            return await loop.run_in_executor(self._threads, self._search, query)
+        for _ in range(self._workers):
+            try:
+                return await loop.run_in_executor(self._threads, self._search, query)
+            except WorkerLost:
+                log.warning("a worker process was killed and has been replaced")
+        return await loop.run_in_executor(self._threads, self._search, query)
 
 
 def _work(done: asyncio.Future[T], function: Callable[[], T]) -> None:
