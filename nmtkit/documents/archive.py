@@ -10,6 +10,7 @@ import zlib
 
 from lxml import etree
 
+from nmtkit.documents.text import line_end
 from nmtkit.errors import UserError
 
 _FILES = 20_000  # in an archive
@@ -90,8 +91,7 @@ class Xml:
             raise UserError(f"{name}declares XML entities, which are not supported; replace them by their text")
         declared = re.match(rb"(?:\xef\xbb\xbf)?(?:<\?xml[^>]*\?>\s*)?", data)
         self._before, self._after = declared[0] if declared else b"", b"\n" if data.endswith(b"\n") else b""
-        crlf = data.count(b"\r\n") == data.count(b"\n") > 0 and b"\0" not in data  # zero bytes: UTF-16
-        self._end = b"\r\n" if crlf else b"\n"
+        self._end = b"\n" if b"\0" in data else line_end(data.decode("latin-1")).encode()  # zero bytes: UTF-16
 
     def write(self) -> bytes:
         """The file, with its declaration, its byte order mark and its line ends as they were."""
