@@ -45,7 +45,8 @@ class Command(TyperCommand):
         command takes one.
         """
         options = {name: parameter for parameter in self.params for name in parameter.opts if name.startswith("-")}
-        models = [name for name in args if name in options and options[name].name == "model"]
+        names = (text.partition("=")[0] for text in args)
+        models = [name for name in names if name in options and options[name].name == "model"]
         if len(models) > 1 and not vars(options[models[0]])["multiple"]:
             ctx.fail(f"Option {models[0]!r} is given twice; for an ensemble, make its folder with nmtkit ensemble")
         for place, name in enumerate(args):

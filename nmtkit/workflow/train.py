@@ -137,13 +137,13 @@ def plan(options: TrainOptions) -> "Experiment":
         given |= {"batch_tokens": budget, "batch_sentences": None}  # a batch has one limit only
     begin, file = (None if path is None else Path(path) for path in (options.start, options.config))
     output, model = Path(options.output), options.model
-    complete = file is not None and "architecture" in load_yaml(file)
-    if model == "small" or not (model or begin or complete or ModelFolder(output).config.exists()):
+    over = load_yaml(file) if file else {}  # once, because it may be a pipe
+    if model == "small" or not (model or begin or "architecture" in over or ModelFolder(output).config.exists()):
         tokens = training_tokens(Path(options.data))
         model = default_preset(tokens)
         text = f"{tokens:,} target tokens" if tokens else "text that is not encoded yet"
         log.info("model: %s, the default for %s; `nmtkit models` lists the others", model, text)
-    values = merge(_base(model, file, output, begin), nested_settings(options.settings))
+    values = merge(_base(model, over, output, begin), nested_settings(options.settings))
     values = merge(values, {"training": given}) if given else values
     sources = [name for name in (model or (begin and str(begin)), file and str(file)) if name]
     sources = sources or [str(ModelFolder(output).config)]
@@ -151,14 +151,14 @@ def plan(options: TrainOptions) -> "Experiment":
     return build_experiment(values, " + ".join(sources))
 
 
-def _base(model: str | None, config: Path | None, output: Path, start: Path | None) -> dict[str, Any]:
+def _base(model: str | None, over: dict[str, Any], output: Path, start: Path | None) -> dict[str, Any]:
     """The values of the preset, or of the run, or of the model to start from, overridden by those of the user's file.
 
     A file with an ``architecture`` is a complete configuration, like the output of `nmtkit models NAME`.
     """
     from nmtkit.experiment.presets import load_preset
 
-    over, run = load_yaml(config) if config else {}, ModelFolder(output)
+    run = ModelFolder(output)
     if model is not None:
         return merge(load_preset(model), over)
     if start is not None:

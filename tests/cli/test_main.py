@@ -76,7 +76,8 @@ def test_a_mistyped_option_is_corrected(nmtkit: Run) -> None:
 @pytest.mark.parametrize("command", ["score", "tune"])
 def test_a_command_for_one_model_refuses_several(nmtkit: Run, command: str) -> None:
     said = "Option '-m' is given twice; for an ensemble, make its folder with nmtkit ensemble"
-    assert nmtkit(command, "-m", "a", "--model", "b").err == f"nmtkit: error: {said}; see nmtkit {command} --help\n"
+    for second in (("--model", "b"), ("--model=b",)):
+        assert nmtkit(command, "-m", "a", *second).err == f"nmtkit: error: {said}; see nmtkit {command} --help\n"
 
 
 def test_an_option_is_not_the_second_of_two_files(nmtkit: Run) -> None:

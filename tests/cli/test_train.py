@@ -134,6 +134,15 @@ def test_a_file_without_an_architecture_changes_the_default_or_the_run(prepared:
     assert "finished (4 updates) after update 4" in nmtkit("train", "-c", "common.yaml").err
 
 
+def test_a_configuration_may_come_from_a_pipe(prepared: Path, nmtkit: Nmtkit) -> None:
+    command = f"{sys.executable} -m nmtkit"
+    piped = f"{command} models rnnsearch-small | {command} train -c /dev/stdin --dry-run"
+    assert (
+        "architecture: rnnsearch"
+        in subprocess.run(piped, shell=True, capture_output=True, text=True, check=True).stdout
+    )
+
+
 def test_a_failed_start_leaves_nothing_that_affects_the_next_one(prepared: Path, nmtkit: Nmtkit) -> None:
     assert nmtkit(*TRAIN, "--max-updates", "1").status == 0
     start = ("train", "--from", "run", "-o", "tuned", "--max-updates", "2")
