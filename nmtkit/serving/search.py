@@ -4,7 +4,6 @@ A worker is a process, or the only search thread. It also serialises the answers
 """
 
 import json
-import math
 import zlib
 from collections.abc import Sequence
 from functools import lru_cache
@@ -15,6 +14,7 @@ from nmtkit.documents.placeholders import stand_ins
 from nmtkit.errors import UserError
 from nmtkit.folders import CHECKSUMS
 from nmtkit.search.ensemble import Ensemble
+from nmtkit.translation.formats import json_values
 from nmtkit.translation.jobs import Models, load_here
 from nmtkit.translation.request import Request
 from nmtkit.translation.translation import Translation
@@ -144,34 +144,8 @@ def _fields(best: list[Translation]) -> str:
 
 
 def _values(translation: Translation) -> dict[str, Any]:
-    """A translation with everything that was requested; JSON has no infinity, so it becomes null."""
-    values: dict[str, Any] = {
-        "text": translation.text,
-        "score": _finite(translation.score),
-        "quality": _finite(translation.quality),
-        "tokens": translation.tokens,
-        "log_probs": [_finite(each) for each in translation.log_probs],
-        "pieces": translation.pieces,
-    }
-    if translation.alignment is not None:
-        values["alignment"] = translation.alignment
-    weights = translation.attention  # a property that computes it
+    """A translation with everything that was requested."""
+    values, weights = json_values(translation), translation.attention  # a property that computes it
     if weights is not None:
         values["attention"] = [[round(each, 3) for each in row] for row in weights.tolist()]
-    if translation.unknown is not None:
-        values["unknown"] = translation.unknown._asdict()
-    if translation.terms is not None:
-        values["terms"] = [term._asdict() for term in translation.terms]
-    if translation.replaced is not None:
-        how = {True: "translated", False: "copied"}
-        values["replaced"] = [
-            {"token": token, "by": translation.written[token], "how": how[translated], "source": source}
-            for token, source, translated in translation.replaced
-            if source is not None
-        ]
     return values
-
-
-def _finite(score: float) -> float | None:
-    """A score with four decimals, None if it is infinite."""
-    return round(score, 4) if math.isfinite(score) else None

@@ -34,24 +34,36 @@ def moses(number: int, translation: Translation) -> str:
 
 
 def json_object(number: int, translation: Translation) -> str:
-    """A translation without its attention weights. JSON has no infinity, so an infinite score is null."""
+    """The line's number and ``json_values``."""
+    return json.dumps({"line": number, **json_values(translation)}, ensure_ascii=False)
+
+
+def json_values(translation: Translation) -> dict[str, Any]:
+    """A translation without its attention weights, for JSON, which has no infinity: an infinite score is None."""
     values: dict[str, Any] = {
-        "line": number,
         "text": translation.text,
         "score": _finite(translation.score),
         "log_prob": _finite(translation.log_prob),
-        "tokens": translation.tokens,
         "quality": _finite(translation.quality),
+        "tokens": translation.tokens,
         "token_log_probs": [_finite(each) for each in translation.log_probs],
+        "pieces": translation.pieces,
     }
+    # What was not requested has no key, because null would look like a line without links.
     if translation.alignment is not None:
-        # Not requested: no key, because null would look like a line without links.
         values["alignment"] = translation.alignment
     if translation.unknown is not None:
         values["unknown"] = translation.unknown._asdict()
+    if translation.replaced is not None:
+        how = {True: "translated", False: "copied"}
+        values["replaced"] = [
+            {"token": token, "by": translation.written[token], "how": how[translated], "source": source}
+            for token, source, translated in translation.replaced
+            if source is not None
+        ]
     if translation.terms is not None:
         values["terms"] = [term._asdict() for term in translation.terms]
-    return json.dumps(values, ensure_ascii=False)
+    return values
 
 
 def _finite(score: float) -> float | None:

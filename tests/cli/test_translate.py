@@ -199,6 +199,7 @@ def test_json_has_everything(filtered: Callable[..., Any]) -> None:
         "tokens": ["a", "low@@", "er"],
         "quality": 0.9,
         "token_log_probs": [-0.105361] * 4,
+        "pieces": 1,
         "alignment": [[0, 0], [1, 1]],
     }
     assert json.loads(lines[1])["text"] == ""

@@ -71,7 +71,7 @@ def test_all_details_of_a_translation_can_be_requested(start: Start) -> None:
     assert best["score"] >= second["score"]
     assert (best["text"], best["tokens"]) == ("a lower z", ["a", "low@@", "er", "<unk>"])
     assert best["alignment"] == [[0, 0], [1, 1], [2, 2]]
-    assert len(best["log_probs"]) == 5
+    assert len(best["token_log_probs"]) == 5
     assert best["attention"] == [[float(s == t) for s in range(5)] for t in range(5)]
     assert best["unknown"] == {"translated": 0, "copied": 1, "left": 0}
     assert best["replaced"] == [{"token": 3, "by": "z", "how": "copied", "source": 3}]

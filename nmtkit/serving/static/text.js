@@ -139,7 +139,7 @@ export class Hypothesis {
     this.attention = translation.attention ?? null;
     this.source = alignedWords(sentence.source, sentence.tokens, new Map());
     this.target = alignedWords(translation.text, translation.tokens, replaced);
-    for (const word of this.target) word.doubtful = isDoubtful(word.tokens.map((t) => translation.log_probs?.[t]));
+    for (const word of this.target) word.doubtful = isDoubtful(word.tokens.map((t) => translation.token_log_probs?.[t]));
   }
 
   /** The attention of a target word to a source word. */
