@@ -136,6 +136,8 @@ def refusal(status: int, reason: str) -> Response:
 
 async def health(service: Service, http: HttpRequest) -> Response:
     """For health checks; answers even if the server is busy."""
+    if service.engine.model_lost:
+        raise HttpError(503, "a model has changed or disappeared since the server was started; restart the server")
     return JSONResponse({"status": "ok"})
 
 

@@ -89,6 +89,7 @@ class Engine:
         self._places, self._aside = asyncio.Semaphore(ASIDE), set[asyncio.Future[Any]]()  # of other work
         self._stopping = False
         self._queued = 0  # characters
+        self.model_lost = False  # whether a process that replaced a killed worker could not load the models
 
     async def answer(self, kind: Kind, sentences: Sequence[str], targets: Sequence[str] | None) -> list[Answer]:
         """The answer to each sentence; cancelling removes its sentences from the queue.
@@ -228,6 +229,7 @@ class Engine:
             work = batch[0][0]
             if all(other is work for other, _ in batch):
                 if isinstance(error, ModelLost):
+                    self.model_lost = True
                     log.error("the process that replaces a killed worker cannot load the models: %s", error)
                 elif not isinstance(error, UserError):
                     log_error(error)

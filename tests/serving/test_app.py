@@ -158,7 +158,7 @@ def test_a_server_error_is_logged_without_the_text(
     assert "a b c" not in caplog.text
 
 
-def test_a_replaced_worker_that_does_not_find_the_same_model_is_a_logged_error_without_a_path(
+def test_a_replaced_worker_without_the_same_model_is_a_logged_error_without_a_path_and_bad_health(
     start: Start, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     client = start()
@@ -170,10 +170,12 @@ def test_a_replaced_worker_that_does_not_find_the_same_model_is_a_logged_error_w
         assert refusal(client, text="a") == (500, "the model can no longer be loaded; see the server's log")
         return caplog.messages[-1].removeprefix("the process that replaces a killed worker cannot load the models: ")
 
+    assert client.get("/health").status_code == 200
     write_checksums(tmp_path / "run", {})
     assert lost() == f"{tmp_path / 'run'}: has changed since the server was started; restart it"
     shutil.rmtree(tmp_path / "run")
     assert lost().startswith(str(tmp_path / "run"))
+    assert client.get("/health").status_code == 503
 
 
 def test_metrics_count_requests_without_text(start: Start) -> None:
