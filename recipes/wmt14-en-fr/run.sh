@@ -23,7 +23,7 @@ source "$recipe/../lib.sh"
 case $model in
     deep-att-12m) text=12m data=data-12m vocab=(--src-size 30000 --tgt-size 30000 --unkpos) ;;
     deep-lau-enfr | rnnsearch*) text=12m data=data-12m-plain vocab=(--src-size 30000 --tgt-size 30000) ;;
-    dtmt*-enfr | shallow-rnmt-enfr | transformer-big-enfr) text=36m data=data-36m-bpe vocab=(--joint) ;;
+    dtmt*-enfr | shallow-rnmt-enfr | transformer-*-enfr) text=36m data=data-36m-bpe vocab=(--joint) ;;
     deep-ed* | deep-att | deep-att-[!e]*) text=36m data=data-36m vocab=(--src-size 200000 --tgt-size 80000 --unkpos) ;;
     *) stop "$model is none of this recipe's presets; recipes/README.md lists them" ;;
 esac
@@ -131,9 +131,12 @@ fi
 
 # 7. Train with the settings of the preset; finished runs are skipped, others are resumed.
 #    For several GPUs: torchrun --nproc-per-node 8 -m nmtkit train ... instead; they share each batch.
-#    The Transformer's score is that of the average of the last 20 checkpoints (Vaswani et al. 2017).
+#    Vaswani et al. report the average of the last 5 checkpoints, for big models of the last 20.
 average=1
-if [ "$model" = transformer-big-enfr ]; then average=20; fi
+case $model in
+    transformer-base*) average=5 ;;
+    transformer-big*) average=20 ;;
+esac
 train_seeds $average
 
 # 8. With several seeds, an ensemble of them, which averages their probabilities.
