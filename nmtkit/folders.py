@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from nmtkit.config import dump_yaml
 from nmtkit.errors import UserError
-from nmtkit.lines import FULL, real_path, report_write_errors, sync, write_file
+from nmtkit.lines import FULL, TEMPORARY, real_path, report_write_errors, staging_folder, sync, write_file
 
 # Increased when an older nmtkit would silently misread a new folder; the new nmtkit then reads both formats. A new
 # configuration key is no reason, because older versions reject unknown keys.
@@ -112,15 +112,11 @@ class ModelFolder:
 
         checkpoint: best, last or an update. Raises UserError that lists the existing checkpoints if it does not exist.
         """
-        real = real_path(path)  # resolves links and a relative step-876
-        folder = cls(path)
-        match = _CHECKPOINT.fullmatch(real.name) if real.parent.name == folder.checkpoints.name else None
-        if match and not folder.config.exists():
+        folder = cls.of(path)
+        if folder.update is not None:
             if checkpoint is not None:
                 raise UserError(f"{path}: is a checkpoint itself; leave `checkpoint` {checkpoint} out")
-            # Keeps the path as typed if it contains the model folder.
-            folder = cls(path.parent.parent if path.parent.name == real.parent.name else real.parent.parent)
-            return cls(folder.path, folder._existing(int(match[1]), str(path)))
+            return cls(folder.path, folder._existing(folder.update, str(path)))
         if checkpoint is None:
             return folder
         if folder.bundle.exists():
@@ -132,6 +128,16 @@ class ModelFolder:
             return cls(path, max(folder.updates(), default=None) or folder.best_update())
         update = int(checkpoint) if re.fullmatch("[0-9]{1,18}", checkpoint) else None
         return cls(path, folder._existing(update, f"`checkpoint` {checkpoint}"))
+
+    @classmethod
+    def of(cls, path: Path) -> "ModelFolder":
+        """The model or checkpoint at ``path``, which need not exist."""
+        real = real_path(path)  # resolves links and a relative step-876
+        match = _CHECKPOINT.fullmatch(real.name) if real.parent.name == cls(path).checkpoints.name else None
+        if not match or cls(path).config.exists():
+            return cls(path)
+        # Keeps the path as typed if it contains the model folder.
+        return cls(path.parent.parent if path.parent.name == real.parent.name else real.parent.parent, int(match[1]))
 
     def _existing(self, update: int | None, wanted: str) -> int:
         """``update`` if it has a checkpoint; otherwise raises a UserError that begins with ``wanted``."""
@@ -268,7 +274,7 @@ class ModelFolder:
         output.path.mkdir(parents=True, exist_ok=True)
         for file in self.path.iterdir():
             # The user's own files are copied, too, but not folders, such as TensorBoard's or ``output`` itself.
-            if file.name in left_out or file.is_dir():
+            if file.name in left_out or file.is_dir() or file.match(TEMPORARY):
                 continue
             try:
                 shutil.copy2(file, output.path)
@@ -293,15 +299,17 @@ class ModelFolder:
         """
         # Links are followed, because a link must be kept and a rename must not cross disks.
         final = real_path(self.path)
-        new = ModelFolder(final.with_name(f".{final.name}.{os.getpid()}.tmp"))
-        with report_write_errors(self.path):
-            new.path.mkdir(parents=True)
-        try:
+        with staging_folder(final.parent) as staging:
+            new = ModelFolder(staging / final.name)
+            new.path.mkdir()
             # Other errors may concern files that the caller reads.
             with report_write_errors(self.path, only=FULL):
                 yield new
             with report_write_errors(self.path):
-                final.mkdir(exist_ok=True)
+                if not any(final.glob("*")):  # in one step, so that a killed process leaves no part of a model
+                    os.replace(new.path, final)
+                    sync(final.parent)
+                    return
                 self.unseal()
                 # Delete files of the old model that the new one may lack.
                 for old in (self.checkpoints, self.members):
@@ -312,8 +320,6 @@ class ModelFolder:
                 for entry in sorted(new.path.iterdir(), key=lambda entry: entry.name == self.checkpoints.name):
                     os.replace(entry, final / entry.name)
                 sync(final)
-        finally:
-            shutil.rmtree(new.path, ignore_errors=True)
 
 
 def read_text(path: Path) -> str:

@@ -6,23 +6,27 @@ import gzip
 import io
 import logging
 import os
+import platform
 import re
 import shutil
 import stat
 import sys
 import tempfile
+import time
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any, BinaryIO, Literal, TextIO, TypeVar, cast, overload
+from uuid import uuid4
 
 import zstandard
 
 from nmtkit.errors import UserError, counted
 
 _BLOCK = 1 << 17
+_YOUNG = 5  # seconds
 _COLUMN = re.compile(r"(.+?(\.tsv(?:\.gz|\.zst)?)?):([1-9][0-9]*)")
 _DEVICES = (Path("/dev"), Path("/dev/fd"), Path("/proc/self/fd"))
 log = logging.getLogger(__name__)
@@ -31,6 +35,8 @@ T = TypeVar("T")
 
 # Windows has no flock, no fsync of folders and no select on pipes.
 POSIX = find_spec("fcntl") is not None
+
+TEMPORARY = ".*.tmp"  # pattern of files that are being written
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # disk full
 
@@ -241,7 +247,8 @@ def _stream(path: Path, mode: Literal["w", "wb"]) -> Iterator[IO[Any]]:
 @contextmanager
 def _atomic_write(path: Path, mode: Literal["w", "wb"]) -> Iterator[IO[Any]]:
     """A temporary file beside ``path`` that replaces it at the end, by a rename within one folder."""
-    temporary = path.parent / f".{path.name}.{os.getpid()}.tmp"  # with_name fails for "."
+    # Not the process id, which may be the same in another container; with_name fails for ".".
+    temporary = path.parent / TEMPORARY.replace("*", f"{path.name}.{uuid4().hex[:12]}")
     with report_write_errors(path):
         opened = open(temporary, "wb")  # noqa: SIM115
     try:
@@ -293,12 +300,19 @@ def report_write_errors(path: Path, only: tuple[int, ...] = ()) -> Iterator[None
         raise UserError(f"{path}: cannot be written: {error.strerror}") from None
 
 
+def make_folder(folder: Path) -> None:
+    """Make a folder with its parents, or that to which a link points. Raises UserError if it cannot be made."""
+    with report_write_errors(folder):
+        real_path(folder).mkdir(parents=True, exist_ok=True)
+
+
 @contextmanager
 def staging_folder(folder: Path) -> Iterator[Path]:
     """A temporary folder in ``folder``, which is created if needed; those of killed processes are deleted."""
+    make_folder(folder)
     with report_write_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        for old in folder.glob(".new-*") if POSIX else ():
+        # Not a folder that another process has made and not locked yet.
+        for old in [old for old in folder.glob(".new-*") if POSIX and time.time() - old.stat().st_mtime > _YOUNG]:
             with suppress(UserError), locked(old, "program"):  # fails while its process is alive
                 shutil.rmtree(old, ignore_errors=True)
         staging = tempfile.TemporaryDirectory(prefix=".new-", dir=folder)
@@ -330,8 +344,7 @@ def locked(folder: Path, program: str, shared: bool = False) -> Iterator[None]:
     lock is taken.
     """
     path = folder / ".lock"
-    with report_write_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     if not POSIX:
         yield
         return
@@ -355,5 +368,5 @@ def locked(folder: Path, program: str, shared: bool = False) -> Iterator[None]:
             raise UserError(f"{folder}: {other} is writing there; wait, stop it or choose another folder")
         with suppress(OSError):  # the process id is only for the message, and the disk may be full
             file.truncate(0)
-            file.write(str(os.getpid()).encode())
+            file.write(f"{os.getpid()} on {platform.node()}".encode())
         yield

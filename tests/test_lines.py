@@ -279,6 +279,9 @@ def test_a_staging_folder_is_deleted_by_the_next_process_if_its_own_was_killed(t
         other.kill()
     assert [*tmp_path.iterdir()] == [left]
     with staging_folder(tmp_path) as staging:
+        assert {*tmp_path.iterdir()} == {left, staging}  # another process may have made it and not locked it yet
+    os.utime(left, (0, 0))
+    with staging_folder(tmp_path) as staging:
         assert [*tmp_path.iterdir()] == [staging]
 
 
@@ -306,10 +309,29 @@ def test_a_replaced_file_keeps_its_mode(tmp_path: Path) -> None:
         assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == mode
 
 
+def test_two_writers_of_a_file_do_not_share_a_temporary_one(tmp_path: Path) -> None:
+    """Even with the same process id, as in two containers."""
+    with atomic_write(tmp_path / "file") as one:
+        one.write("one")
+        with atomic_write(tmp_path / "file") as other:
+            other.write("other")
+        assert (tmp_path / "file").read_text() == "other"
+    assert (tmp_path / "file").read_text() == "one"
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_the_folder_that_a_link_points_to_is_made(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "purged" / "folder")
+    with locked(tmp_path / "link", "prep"), staging_folder(tmp_path / "link") as staging:
+        assert staging.resolve().parent == (tmp_path / "purged" / "folder").resolve()
+
+
 def test_a_lock_is_held_by_one_or_shared_by_several(tmp_path: Path) -> None:
     with locked(tmp_path / "new", "baker"):
         for shared in (False, True):
-            with pytest.raises(UserError, match=rf"new: another cook \(process {os.getpid()}\) is writing there; wait"):
+            with pytest.raises(
+                UserError, match=rf"new: another cook \(process {os.getpid()} on .+\) is writing there; wait"
+            ):
                 locked(tmp_path / "new", "cook", shared).__enter__()
     cooks = [locked(tmp_path / "new", "cook", True) for _ in range(2)]
     with cooks[0], cooks[1], pytest.raises(UserError, match="another baker"):

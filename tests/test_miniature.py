@@ -255,21 +255,6 @@ def test_a_failing_command_ends_the_runner_with_its_last_message(work: Path, tmp
     assert not (tmp_path / "x.jsonl").exists()
 
 
-def test_a_stopped_training_is_not_a_result(run: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def stopped(self: object, folder: Path, command: str, *arguments: object) -> str:
-        if command == "train":  # as after SIGTERM: status 0
-            (folder / "run").mkdir()
-            (folder / "run" / "train.log").write_text("stopped after update 3\n")
-        return ""
-
-    (tmp_path / "made").mkdir()
-    monkeypatch.setattr(run.Runner, "_nmtkit", stopped)
-    runner = run.Runner(tiny_plan(), tmp_path, tmp_path / "ledger.jsonl")
-    with pytest.raises(SystemExit, match="tiny/narrow/seed1: the training was stopped"):
-        runner.run(run.jobs(tiny_plan())[0])
-    assert not (tmp_path / "ledger.jsonl").exists()
-
-
 def test_a_group_that_the_plan_does_not_have_is_refused() -> None:
     command = [sys.executable, RECIPE / "run.py", "--groups", "zhou", "zhu"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

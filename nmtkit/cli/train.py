@@ -4,6 +4,7 @@ import json
 import logging
 import os
 import signal
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -51,8 +52,10 @@ def train(
         _print_sizes(planned, Path(options.data))
         return
     progress = workflow.run(replace(options, records=_JsonLines()) if as_json else options)
+    if not progress.finished:
+        sys.exit(128 + signal.SIGTERM)  # so that a script does not go on with a half-trained model
     # In torchrun, only the first process.
-    if progress.finished and not as_json and os.environ.get("RANK", "0") == "0":
+    if not as_json and os.environ.get("RANK", "0") == "0":
         say_next("average", ("-m", Path(options.output), "run"))
 
 

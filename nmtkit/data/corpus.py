@@ -17,6 +17,7 @@ from nmtkit.config import build, require_counts
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError
 from nmtkit.folders import SIDES, SPLITS, SideName, TextFiles
+from nmtkit.symbols import UNK
 from nmtkit.text.manifest import read_json, read_manifest
 
 HEADER = "ids.json"
@@ -98,7 +99,7 @@ class Corpus:
 class _Sentences:
     """One side of a split: concatenated ids (N,) and the offsets of sentences (sentences + 1,).
 
-    Ids are checked against the size of the vocabulary when a sentence is read, to avoid reading the whole file.
+    Ids are checked against the vocabulary when a sentence is read, to avoid reading the whole file.
     """
 
     def __init__(self, folder: Path, split: str, side: SideName, entry: Encoded) -> None:
@@ -123,10 +124,10 @@ class _Sentences:
 
     def __getitem__(self, number: int) -> Ids:
         ids = self._ids[self._offsets[number] : self._offsets[number + 1]]
-        # On a GPU, an id out of range would crash without a useful message.
-        if len(ids) and (largest := ids.max()) >= self._words:
+        # On a GPU, an id that is too large would crash without a useful message; padding, BOS and EOS are not stored.
+        if len(ids) and ((least := ids.min()) < UNK or ids.max() >= self._words):
             place = f"{self._path}.ids: sentence {number + 1}"
-            raise UserError(f"{place}: id {largest} is out of range; run nmtkit vocab again")
+            raise UserError(f"{place}: id {least if least < UNK else ids.max()} is not a word; run nmtkit vocab again")
         return ids
 
 

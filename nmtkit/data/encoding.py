@@ -18,7 +18,7 @@ from nmtkit.data.foreign import read_words
 from nmtkit.data.vocab import ALL_SYMBOLS, Vocabulary
 from nmtkit.errors import UserError
 from nmtkit.folders import SIDES, SPLITS, SideName, TextFiles
-from nmtkit.lines import move_into_place, staging_folder
+from nmtkit.lines import locked, move_into_place, staging_folder
 from nmtkit.machine.processes import Chunk, Workers, chunks
 from nmtkit.machine.progress import progress
 from nmtkit.symbols import UNK
@@ -106,7 +106,7 @@ def encode(
     texts: dict[str, Encoded] = {}
     coverage: dict[str, Coverage] = {}
     # Renamed at the end, because training may be reading the old files.
-    with Workers(workers) as pool, staging_folder(folder) as staging:
+    with Workers(workers) as pool, locked(folder, "vocab"), staging_folder(folder) as staging:
         runs = {side: _count_words(folder / f"train.{side}", manifest, staging, pool) for side in SIDES}
         if joint:  # merging adds the counts of both sides
             runs = dict.fromkeys(SIDES, runs["src"] + runs["tgt"])

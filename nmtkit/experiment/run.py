@@ -1,5 +1,6 @@
 """Training of an experiment in a model folder, from scratch or from the newest checkpoint."""
 
+import hashlib
 import json
 import logging
 from contextlib import nullcontext
@@ -19,12 +20,12 @@ from nmtkit.experiment.warm_start import Origin, check_origin, take_weights
 from nmtkit.folders import SIDES, ModelFolder, TextFiles
 from nmtkit.kernels import door
 from nmtkit.layers.embedding import SharedEmbedding
-from nmtkit.lines import copy_file, locked, write_file
+from nmtkit.lines import copy_file, locked, make_folder, write_file
 from nmtkit.machine.threads import choose_threads
 from nmtkit.models.base import Seq2Seq, count_parameters, is_dropout
 from nmtkit.ops.plain import PLAIN
 from nmtkit.ops.precision import TrainingPrecision, dtype_of
-from nmtkit.text.manifest import read_json
+from nmtkit.text.manifest import read_json, reference_files
 from nmtkit.text.pipeline import copy_prep
 from nmtkit.training import checkpoint, distributed, estimate, loop, metrics, optimizers
 from nmtkit.training.progress import Progress
@@ -62,7 +63,7 @@ def run_experiment(
     # The first process holds the lock for all processes.
     with nullcontext() if distributed.rank() else locked(path, "training"):
         experiment = _with_budget_of_run(experiment, folder)
-        progress = _resume(experiment, data, folder, model, optimizer, None if start is None else ModelFolder.at(start))
+        progress = _resume(experiment, data, folder, model, optimizer, None if start is None else ModelFolder.of(start))
         dtype = _precision(config.precision, progress, device)
         progress.precision = str(dtype).removeprefix("torch.")
         # Several processes have already divided the cores (distributed.py).
@@ -112,7 +113,7 @@ def _resume(
             check_origin(folder, start)
         check_unchanged(folder, experiment, data)
     if first and not saved_steps:
-        origin = None if start is None else take_weights(model, experiment, data, start)
+        origin = None if start is None else take_weights(model, experiment, data, ModelFolder.at(start.named))
         prepare_folder(folder, experiment, data, origin)
     distributed.copy_first(model)  # the others wait here for the first one
     progress = Progress()
@@ -145,7 +146,7 @@ def prepare_folder(folder: ModelFolder, experiment: Experiment, data: Path, orig
 
     origin: the checkpoint that initialises a new run, if any.
     """
-    folder.path.mkdir(parents=True, exist_ok=True)
+    make_folder(folder.path)
     folder.unseal()
     source, copy = TextFiles(data), folder.text
     copy_prep(data, folder.path)
@@ -174,6 +175,8 @@ def check_unchanged(folder: ModelFolder, experiment: Experiment, data: Path) -> 
     remedy = "restore it from a backup, or train again"
     old_texts = {name: str(text) for name, text in read_json(folder.corpus, remedy).items()}
     new_texts = _texts(data)
+    if "dev.raw.tgt" not in old_texts:  # a run of an older version
+        new_texts = {name: text for name, text in new_texts.items() if not name.startswith("dev.raw.tgt")}
     fixed += [(f"text {name}", old_texts.get(name, "none")[:12], new_texts.get(name, "none")[:12])
               for name in {**old_texts, **new_texts} if old_texts.get(name) != new_texts.get(name)]  # fmt: skip
     for side in SIDES:
@@ -211,7 +214,8 @@ def _on_resume(key: str) -> configs.Resume:
 
 
 def _texts(data: Path) -> dict[str, str]:
-    """Hashes of the tokenised texts and alignments encoded in a data folder, except the test set."""
+    """Hashes of the tokenised texts and alignments of a data folder and of dev's references; none of the test set."""
     entries = {name: entry for name, entry in read_header(data).items() if not name.startswith("test")}
     texts = {name: entry.text for name, entry in entries.items()}
+    texts |= {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in reference_files(data, "dev")}
     return texts | {f"{name}, annotated": entry.alignment for name, entry in entries.items() if entry.alignment}

@@ -138,7 +138,7 @@ def check_origin(folder: ModelFolder, start: ModelFolder) -> None:
         values = read_json(folder.origin, "restore it from a backup, or train again")
         # The same path (its best checkpoint may have changed since), or the same weights at any path.
         same_place = values.get("model") == str(real_path(start.path)) and start.update in (None, values.get("update"))
-        if same_place or (start.path.is_dir() and values.get("crc32") == f"{crc32(start.chosen_weights()):08x}"):
+        if same_place or (start.named.is_dir() and values.get("crc32") == f"{crc32(start.chosen_weights()):08x}"):
             return
         began = f"with step {values.get('update')} of {values.get('model')}"
     raise UserError(f"{folder}: the run there began {began}; leave `start` out to resume it, or use another folder")

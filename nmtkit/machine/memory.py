@@ -12,12 +12,13 @@ from typing import Any, Protocol, TypeVar
 import torch
 
 from nmtkit.errors import UserError
+from nmtkit.machine import cgroup
 
 # Messages of CPU allocators, cuBLAS and oneDNN, and for sizes beyond 64 bits; only CUDA's allocator has an exception.
 _SIGNS = ("can't allocate memory", "not enough memory", "ALLOC_FAILED", "could not create a memory", "overflowed with")
 
 _MEMINFO = Path("/proc/meminfo")  # Linux only
-_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))  # cgroup v2, v1
+_LIMIT = Path("/sys/fs/cgroup/memory/memory.limit_in_bytes")  # control groups, version 1
 
 # mallopt(3): allocations above the first threshold are mapped separately; free memory above the second is returned.
 _MMAP_THRESHOLD, _LARGEST_THRESHOLD = -3, 2**25
@@ -84,8 +85,9 @@ def free_memory(device: torch.device) -> int:
 
 
 def installed_memory() -> int:
-    """The memory of the machine in bytes, or the limit of the container; ``sys.maxsize`` if neither is known."""
-    sizes = [int(size) for limit in _LIMITS if limit.exists() and (size := limit.read_text("utf-8").strip()).isdigit()]
+    """The memory of the machine in bytes, or the limit of container or job; ``sys.maxsize`` if neither is known."""
+    found = [*cgroup.limits("memory.max"), *([_LIMIT.read_text("utf-8").strip()] if _LIMIT.exists() else ())]
+    sizes = [int(size) for size in found if size.isdigit()]
     if hasattr(os, "sysconf"):  # not on Windows
         sizes.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     return min(sizes, default=sys.maxsize)

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from nmtkit.errors import UserError
 from nmtkit.lines import parse_line, raw_lines
+from nmtkit.machine.cgroup import limits
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -275,5 +276,8 @@ def _signals_later() -> Iterator[None]:
 
 
 def available_cores() -> int:
-    """The number of cores this process may use, in a container often fewer than the machine has."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """The number of cores this process may use, in a container or job often fewer than the machine has."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    # Microseconds of all cores in a period, and the period; "max" is no limit.
+    quotas = [(int(quota), int(period)) for quota, period in map(str.split, limits("cpu.max")) if quota != "max"]
+    return min([cores, *(max(1, -(-quota // period)) for quota, period in quotas)])

@@ -45,8 +45,8 @@ class Search:
         "Whether a translation may contain <unk>, the unknown word; not in imported models whose toolkit forbids it.",
         SEARCH))
     narrowing: bool = option(True, Option(
-        "Whether each finished hypothesis narrows the beam by one; in fairseq, transformers and tensor2tensor, the beam "
-        "stays full.", SEARCH))
+        "Whether each finished hypothesis narrows the beam by one; in fairseq, transformers and tensor2tensor, the "
+        "beam stays full.", SEARCH))
     # padding and EOS included
     max_tokens: int = option(8000, Option(
         "Batch size: source tokens times beam size. A smaller batch needs less memory.", "Speed and memory",

@@ -58,11 +58,15 @@ def clean_shards(work: Work, part: tuple[int, int], pool: Workers) -> None:
                         file.write(content)
                     lost += lost_of_chunk
                     advance(pairs)
+            work.check_text()
             write_file(work.shard_file(shard, "lost"), json.dumps(lost))
 
 
 def _paired_chunks(files: Files, shards: Sequence[Shard]) -> Iterator[tuple[Chunk, Chunk]]:
-    """The raw lines of these shards in order; no chunk crosses the end of a shard."""
+    """The raw lines of these shards in order; no chunk crosses the end of a shard.
+
+    Raises UserError if the files have fewer lines.
+    """
     src, tgt = raw_lines(files.src), raw_lines(files.tgt)  # from the start, because compressed files cannot seek
     line = 1
     for shard in shards:
@@ -71,7 +75,10 @@ def _paired_chunks(files: Files, shards: Sequence[Shard]) -> Iterator[tuple[Chun
         line = shard.first + shard.lines
         for first in range(shard.first, line, CHUNK_LINES):
             size = min(CHUNK_LINES, line - first)
-            yield Chunk(first, list(islice(src, size))), Chunk(first, list(islice(tgt, size)))
+            both = [list(islice(side, size)) for side in (src, tgt)]
+            if min(map(len, both)) < size:
+                raise UserError(f"{files.src}, {files.tgt}: became shorter while prep was reading them; run it again")
+            yield Chunk(first, both[0]), Chunk(first, both[1])
 
 
 def _clean(

@@ -15,7 +15,7 @@ from pathlib import Path
 from nmtkit.config import dump_yaml, to_dict
 from nmtkit.errors import UserError
 from nmtkit.folders import ALIGN_FILES, SIDES, SPLITS, SideName, TextFiles
-from nmtkit.lines import file_of, move_into_place, read_lines, real_path, report_write_errors, sync, write_file
+from nmtkit.lines import FULL, file_of, move_into_place, read_lines, real_path, report_write_errors, sync, write_file
 from nmtkit.machine.processes import Chunk, Workers, chunks
 from nmtkit.machine.progress import progress
 from nmtkit.text.cleaning import clean_shards, report_lost, write_rejected
@@ -137,7 +137,8 @@ def _finish(work: Work, pool: Workers, keep_rejected: Path | None) -> PrepReport
     # The manifest is written last: if it exists, an earlier run was killed after it had written all files.
     path = work.folder / "manifest.json"
     if not path.exists():
-        _make_files(work, pool)
+        with report_write_errors(work.output, only=FULL):
+            _make_files(work, pool)
     manifest = json.loads(path.read_text(encoding="utf-8"))
     made = [*manifest["files"], path.name]
     with report_write_errors(work.output):
@@ -186,6 +187,7 @@ def _make_files(work: Work, pool: Workers) -> None:
         },
         "files": dict(zip(made, descriptions, strict=True)),
     }
+    work.check_text()
     write_file(work.folder / "manifest.json", json.dumps(manifest, indent=1) + "\n")
 
 

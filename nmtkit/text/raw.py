@@ -36,6 +36,22 @@ class Content(NamedTuple):
     nfd: int  # lines that are not in NFD
 
 
+class Stamp(NamedTuple):
+    """By which a changed file is recognised."""
+
+    size: int  # bytes
+    changed: int  # nanoseconds
+
+
+def stamp(path: Path) -> Stamp | None:
+    """The stamp of a file; None if it does not exist."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return Stamp(found.st_size, found.st_mtime_ns)
+
+
 def read_all(raw: Mapping[str, Files], references: Sequence[Path], pool: Workers) -> dict[str, list[Content]]:
     """The contents of both sides of each split; those of dev are followed by its further references.
 

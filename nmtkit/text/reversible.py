@@ -22,8 +22,9 @@ _CHARACTERS = (
 _LETTER = rf"[[\p{{L}}\p{{M}}\p{{N}}\p{{Cf}}_]--[{_CHARACTERS}]]"
 _INSIDE = "['’‘´`·.,:+&/@#*^~=‐‑-]"  # part of the word between two letters
 _WORD = rf"(?:[{_CHARACTERS}]\p{{M}}*|{_LETTER}+(?:{_INSIDE}{_LETTER}+)*)"
-# A token: a word, a single @ (because @@ is BPE's mark) or a run of one punctuation mark.
-_TOKEN = regex.compile(rf"(?P<word>{_WORD})|@|(?P<mark>.)(?P=mark)*", regex.VERSION1 | regex.DOTALL)
+# A token: a word, a single @ (because @@ is BPE's mark) or a run of one punctuation mark. Without a limit, regex has no
+# memory for runs of several million.
+_TOKEN = regex.compile(rf"(?P<word>{_WORD})|@|(?P<mark>.)(?P=mark){{0,1000000}}", regex.VERSION1 | regex.DOTALL)
 _JOINED = regex.compile(f" ?{JOINER} ?")
 
 

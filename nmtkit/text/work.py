@@ -29,7 +29,7 @@ from nmtkit.machine.progress import progress
 from nmtkit.text.development import sample_dev
 from nmtkit.text.hashes import repeated
 from nmtkit.text.manifest import is_data_file, read_json, versions
-from nmtkit.text.raw import Content, Files, read, read_all
+from nmtkit.text.raw import Content, Files, Stamp, read, read_all, stamp
 from nmtkit.text.settings import Development, Drop, Prep, Side
 from nmtkit.version import __version__
 
@@ -66,6 +66,7 @@ class Work:
     folder: Path
     like: Path | None  # a folder whose truecasing and subword models are used
     made_from: Mapping[str, str]  # settings and checksums, for error messages
+    stamps: Mapping[Path, Stamp | None]  # of the raw files when their contents were read
 
     @classmethod
     @contextmanager
@@ -91,6 +92,8 @@ class Work:
         _check_overwritten([*chain(development.references, *raw.values())], output)
         if development.size and "dev" in raw:
             raise UserError(f"`dev_size` {development.size}: there is already {raw['dev'].src}; use only one of them")
+        files = [file_of(path)[0] for path in chain(development.references, *raw.values())]
+        stamps = {path: stamp(path) for path in files}
         contents = read_all(raw, development.references, pool)
         if like is None:
             src, tgt = (
@@ -116,11 +119,17 @@ class Work:
                 if not dev.tgt.exists():  # it is written last
                     sample_dev(raw, contents["train"][0].lines, development.size, development.seed, prep, dev)
                 raw, contents = {**raw, "dev": dev}, {**contents, "dev": [read(path) for path in dev]}
-            work = cls(raw, development, contents, output, prep, folder, like, _plain(key))
+            work = cls(raw, development, contents, output, prep, folder, like, _plain(key), stamps)
             done = sum(map(work.is_clean, work.shards))
             if done:
                 log.info(f"resuming: {done} of {len(work.shards)} shards are done")
             yield work
+
+    def check_text(self) -> None:
+        """Raise UserError if a raw file has changed since its contents were read."""
+        for path, seen in self.stamps.items():
+            if stamp(path) != seen:
+                raise UserError(f"{path}: changed while prep was reading it; run nmtkit prep again")
 
     @property
     def others(self) -> list[Path]:

@@ -54,6 +54,8 @@ def average(
 def _kept(folder: ModelFolder, best: int | None, last: int | None) -> list[Path]:
     """The ``best`` or ``last`` N checkpoint folders; all ranked ones without either."""
     updates = folder.updates()[::-1] if last is not None else folder.best_updates()
+    if not updates and last is not None:
+        raise UserError(f"{folder}: has no checkpoint yet; nmtkit train makes one")
     if not updates:
         raise UserError(f"{folder}: has no validated checkpoint; `last` averages the newest without validation")
     wanted = last or best or len(updates)

@@ -33,7 +33,7 @@ def save(folder: ModelFolder, model: nn.Module, optimizer: torch.optim.Optimizer
     """Write a checkpoint. Raises UserError if it cannot be written; earlier checkpoints stay intact."""
     final = folder.checkpoint(progress.update)
     for old in final.parent.glob(".step-*.tmp"):  # of a killed process
-        shutil.rmtree(old)
+        shutil.rmtree(old, ignore_errors=True)  # NFS keeps a file that is open; the next checkpoint tries again
     temporary = final.with_name(f".{final.name}.tmp")
     try:
         with report_write_errors(final):
@@ -158,4 +158,4 @@ def prune(folder: ModelFolder, keep: set[int]) -> None:
         # Renamed first, so that a half-deleted checkpoint is not used.
         going = folder.checkpoint(update).with_name(f".step-{update}.tmp")
         os.replace(folder.checkpoint(update), going)
-        shutil.rmtree(going)
+        shutil.rmtree(going, ignore_errors=True)

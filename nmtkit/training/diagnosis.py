@@ -30,6 +30,8 @@ def check_gradient(run: Run, rows: np.ndarray, gradient: Gradient, norm: float) 
         run.seed_dropout()  # repeats the update with the same dropout
         origin = first_offender(run.model, lambda: accumulate(run, rows, micro_batches(run, rows)))
         remedy = "start again in another folder with a lower learning rate or training.clip_norm"
+        if len(saved := run.folder.updates()) > 1:
+            remedy += f", or delete {run.folder.checkpoint(saved[-1])} and go on from step-{saved[-2]}"
         found = f"loss {gradient.loss:g}, gradient norm {norm:g}, first in {origin}"
         raise UserError(f"{place}: {found}; {lines}; {remedy}")
     if progress.window.exploded(norm):

@@ -35,11 +35,12 @@ def train(run: Run, validate: Callable[[], Validation]) -> None:
         log.info("training on %s; %d left out: empty, or longer than %s tokens",
                  counted(len(pairs), "pair"), len(run.corpus) - len(pairs), settings.max_length)  # fmt: skip
     epoch = run.epoch(pairs)  # a resumed run continues its epoch in the same order
-    stop, saved = 0, time.monotonic()  # signal to stop; time of the last checkpoint
+    saved = time.monotonic()  # the last checkpoint
     ahead: list[Batch] = []  # micro-batches of the next update
     with stop_signals() as received, display(settings.most_updates(len(epoch)), progress.update) as shown:
         # A run killed after its checkpoint has yet to be validated.
         validation = _validate(run, validate, shown) if progress.is_due(settings) else None  # the last one
+        stop = 0 if validation is None else _stop(received)
         while not (progress.finished or stop):
             assert progress.batch < len(epoch), "the data are not those of this run"
             rows, started = epoch[progress.batch], time.perf_counter()
@@ -60,7 +61,6 @@ def train(run: Run, validate: Callable[[], Validation]) -> None:
             log.debug("update %d: %d sentences, loss %.3f, gradient norm %.3g, %.2f s",
                       progress.update, len(rows), gradient.nll / gradient.tokens, norm, seconds)  # fmt: skip
             shown.show(progress.update, _facts(run, validation))
-            stop = distributed.highest(max(received, default=0))  # over all processes, so that they agree
 
             epoch_ended = progress.batch == len(epoch)
             if epoch_ended:
@@ -75,6 +75,7 @@ def train(run: Run, validate: Callable[[], Validation]) -> None:
                 validation = _validate(run, validate, shown)
             if due or by_clock:
                 saved = time.monotonic()
+            stop = _stop(received)
             if epoch_ended and not (progress.finished or stop):
                 epoch = run.epoch(pairs)
         if progress.update not in run.folder.updates():  # stopped by a signal between two validations
@@ -82,6 +83,11 @@ def train(run: Run, validate: Callable[[], Validation]) -> None:
     if stop == signal.SIGINT:
         log.info("stopped after update %d", progress.update)
         raise KeyboardInterrupt  # so that a script does not go on with a half-trained model
+
+
+def _stop(received: list[int]) -> int:
+    """The highest number of the signals received by any process, so that all agree; 0 if there is none."""
+    return distributed.highest(max(received, default=0))
 
 
 def _end_epoch(run: Run, epoch: Epoch) -> None:

@@ -117,8 +117,6 @@ class Runner:
         data = self.work / job.corpus / "data"
         self._nmtkit(folder, "train", "--model", job.settings["preset"], *values, "--seed", job.seed, "--data", data,
                      "--output", folder / "run")  # fmt: skip
-        if "finished (" not in (folder / "run" / "train.log").read_text():  # SIGTERM ends it with status 0
-            sys.exit(f"{job.folder}: the training was stopped; the same command goes on")
         if job.tested:
             self._nmtkit(folder, "average", "--model", folder / "run", "--output", folder / "averaged")
 

@@ -12,7 +12,8 @@ from nmtkit.data.corpus import Corpus
 from nmtkit.data.encoding import encode
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError
-from nmtkit.symbols import SPELLINGS, UNK, UNKPOS
+from nmtkit.lines import locked
+from nmtkit.symbols import PAD, SPELLINGS, UNK, UNKPOS
 from nmtkit.text.manifest import describe_file
 from nmtkit.text.prep import prepare
 from nmtkit.text.raw import Files
@@ -244,12 +245,21 @@ def test_ids_out_of_range_and_offsets_out_of_order_are_reported(data: Path) -> N
     ids.tofile(data / "train.src.ids")
     corpus = Corpus.open(data, "train")
     corpus.src(1)
-    with pytest.raises(UserError, match=rf"train\.src\.ids: sentence 3: id {words} is out of range; run nmtkit vocab"):
+    with pytest.raises(UserError, match=rf"train\.src\.ids: sentence 3: id {words} is not a word; run nmtkit vocab"):
         corpus.src(2)
+    ids[offsets[2]] = PAD  # as in an interrupted copy
+    ids.tofile(data / "train.src.ids")
+    with pytest.raises(UserError, match=rf"train\.src\.ids: sentence 3: id {PAD} is not a word; run nmtkit vocab"):
+        Corpus.open(data, "train").src(2)
     offsets[[1, 2]] = offsets[[2, 1]]
     offsets.tofile(data / "train.src.offsets")
     with pytest.raises(UserError, match=r"train\.src\.offsets: damaged; run nmtkit vocab again"):
         Corpus.open(data, "train")
+
+
+def test_a_folder_is_encoded_by_one_process_at_a_time(data: Path) -> None:
+    with locked(data, "vocab"), pytest.raises(UserError, match=r"another vocab .* is writing there"):
+        encode_all(data)
 
 
 def test_the_header_describes_the_files_as_json(data: Path) -> None:

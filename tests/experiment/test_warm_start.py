@@ -126,6 +126,20 @@ def test_a_warm_started_run_is_resumed_with_or_without_its_start(made: Path, tmp
     assert ModelFolder(pieces).origin.exists()
 
 
+def test_a_run_from_a_checkpoint_is_resumed_when_that_is_gone(made: Path, tmp_path: Path) -> None:
+    step = made / "run" / "checkpoints" / "step-2"
+    start(made / "data", tmp_path / "warm", step)
+    step.rename(tmp_path / "away")
+    try:
+        run_experiment(small_experiment(max_updates=2), made / "data", tmp_path / "warm", CPU, step)
+        with pytest.raises(UserError, match="the run there began with step 2 of"):
+            run_experiment(small_experiment(), made / "data", tmp_path / "warm", CPU, step.with_name("step-1"))
+        with pytest.raises(UserError, match="run: has no checkpoint yet"):
+            start(made / "data", tmp_path / "new", step)
+    finally:
+        (tmp_path / "away").rename(step)
+
+
 def test_a_run_with_another_start_is_not_resumed(made: Path, tmp_path: Path) -> None:
     trained(tmp_path / "random", made / "data", max_updates=1)
     with pytest.raises(

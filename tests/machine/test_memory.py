@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from nmtkit.errors import UserError
-from nmtkit.machine import memory
+from nmtkit.machine import cgroup, memory
 from nmtkit.machine.memory import Attempt, in_halves, is_full
 
 
@@ -106,13 +106,18 @@ def test_memory_of_the_file_cache_counts_as_free(tmp_path: Path, monkeypatch: py
 
 
 @pytest.mark.parametrize(("limit", "free"), [("1048576", 1 << 20), ("max", 2 << 20), (str(1 << 62), 2 << 20)])
-def test_a_container_has_no_more_memory_than_it_may_use(
+def test_a_container_or_job_has_no_more_memory_than_it_may_use(
     limit: str, free: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(memory, "_MEMINFO", tmp_path / "meminfo")
-    monkeypatch.setattr(memory, "_LIMITS", (tmp_path / "memory.max", tmp_path / "absent"))
+    monkeypatch.setattr(cgroup, "_ROOT", tmp_path)
+    monkeypatch.setattr(cgroup, "_OWN", tmp_path / "own")
     (tmp_path / "meminfo").write_text("MemAvailable:    2048 kB\n")
-    (tmp_path / "memory.max").write_text(f"{limit}\n")
+    job = tmp_path / "slurm" / "job 1"
+    job.mkdir(parents=True)
+    (tmp_path / "own").write_text("0::/slurm/job 1\n")
+    (job.parent / "memory.max").write_text(f"{limit}\n")
+    (job / "memory.max").write_text("max\n")
     assert memory.free_memory(CPU) == free
     assert memory.installed_memory() >= free
 
@@ -120,7 +125,8 @@ def test_a_container_has_no_more_memory_than_it_may_use(
 def test_without_meminfo_all_installed_memory_counts_as_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 1000}  # what macOS knows; another name is an error
     monkeypatch.setattr(memory, "_MEMINFO", tmp_path / "meminfo")
-    monkeypatch.setattr(memory, "_LIMITS", ())
+    monkeypatch.setattr(memory, "_LIMIT", tmp_path / "absent")
+    monkeypatch.setattr(cgroup, "_ROOT", tmp_path)
     monkeypatch.setattr("os.sysconf", sizes.__getitem__)
     assert memory.free_memory(CPU) == 4096 * 1000
     monkeypatch.delattr("os.sysconf")  # as on Windows

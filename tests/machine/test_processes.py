@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from nmtkit.errors import UserError
-from nmtkit.machine import processes
+from nmtkit.machine import cgroup, processes
 from nmtkit.machine.processes import CAN_FORK, Chunk, Workers, chunks
 
 
@@ -41,6 +41,16 @@ def refuse(number: int) -> int:
 def fork(request: pytest.FixtureRequest) -> bool:
     """Whether workers are spawned or forked."""
     return bool(request.param)
+
+
+@pytest.mark.parametrize(("quota", "cores"), [("max 100000", None), ("150000 100000", 2), ("50000 100000", 1)])
+def test_a_quota_of_processor_time_limits_the_cores(
+    quota: str, cores: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(64)), raising=False)
+    monkeypatch.setattr(cgroup, "_ROOT", tmp_path)
+    (tmp_path / "cpu.max").write_text(f"{quota}\n")
+    assert processes.available_cores() == (cores or 64)
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])

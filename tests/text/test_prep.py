@@ -1,4 +1,5 @@
 import contextlib
+import errno
 import gzip
 import hashlib
 import json
@@ -17,6 +18,7 @@ from unicodedata import is_normalized, normalize
 import pytest
 
 import nmtkit.text.cleaning
+import nmtkit.text.work
 from nmtkit.errors import UserError
 from nmtkit.lines import read_lines
 from nmtkit.text.manifest import PrepReport, reference_files, verify
@@ -646,6 +648,37 @@ def test_finished_shards_are_not_made_again(
     assert cleaned == [601]
 
 
+def test_text_that_changes_while_it_is_read_is_refused_and_leaves_no_shard_of_the_other_text(
+    raw: dict[str, Files], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shards: None
+) -> None:
+    whole = prepare(raw, tmp_path / "whole", BPE, workers=1)
+    before, source = raw["train"].src.read_bytes(), raw["train"].src
+    read_all = nmtkit.text.work.read_all
+    for other in (before.replace(b"cat", b"cow"), before[: len(before) // 2]):
+
+        def changing(*arguments: Any, other: bytes = other) -> Any:
+            contents = read_all(*arguments)
+            source.write_bytes(other)
+            return contents
+
+        with monkeypatch.context() as patch, pytest.raises(UserError, match="while prep was reading"):  # noqa: PT012
+            patch.setattr("nmtkit.text.work.read_all", changing)
+            prepare(raw, tmp_path / "data", BPE, workers=1)
+        source.write_bytes(before)
+    assert prepare(raw, tmp_path / "data", BPE, workers=1).manifest["files"] == whole.manifest["files"]
+
+
+def test_a_full_disk_names_the_folder(raw: dict[str, Files], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(path: Path) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    full_data = "data: cannot be written: No space left"
+    with monkeypatch.context() as patch, pytest.raises(UserError, match=full_data):  # noqa: PT012
+        patch.setattr("nmtkit.text.prep.sync", full)
+        prepare(raw, tmp_path / "data", BPE, workers=1)
+    prepare(raw, tmp_path / "data", BPE, workers=1)
+
+
 def test_after_other_settings_or_other_text_everything_is_made_anew(
     raw: dict[str, Files], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shards: None
 ) -> None:
@@ -829,7 +862,9 @@ def test_a_second_run_for_one_folder_is_refused_until_the_first_has_ended(
     prepare(raw, tmp_path / "made", BPE, workers=1)
     with at_work(tmp_path) as number:
         there = set((tmp_path / "data").rglob("*"))
-        with pytest.raises(UserError, match=rf"data/\.prep-\w+: another prep \(process {number}\) is writing there"):
+        with pytest.raises(
+            UserError, match=rf"data/\.prep-\w+: another prep \(process {number} on .+\) is writing there"
+        ):
             prepare(raw, tmp_path / "data", prep, workers=1)
         assert there <= set((tmp_path / "data").rglob("*"))
         if prep == BPE:

@@ -72,6 +72,11 @@ def test_punctuation_carries_the_joiner_and_words_do_not(line: str, tokens: str)
     assert " ".join(tokenize(line)) == tokens
 
 
+def test_a_run_of_marks_may_be_very_long() -> None:
+    line = "." * 8_000_000
+    assert join(tokenize(line)) == line
+
+
 def test_a_word_is_the_same_token_in_every_position() -> None:
     assert {letters(token) for token in tokenize('word (word) "word", word! ¿word?')} >= {"word"}
     assert tokenize('word (word) "word", word! ¿word?').count("word") == 5

@@ -1,5 +1,7 @@
 """Checkpoints: complete or absent, and damaged ones are named."""
 
+import errno
+import os
 import resource
 from pathlib import Path
 
@@ -11,6 +13,7 @@ from nmtkit.errors import UserError
 from nmtkit.folders import ModelFolder
 from nmtkit.training import averaging, checkpoint
 from nmtkit.training.progress import Progress
+from tests.training.conftest import trained
 
 
 def written(folder: Path, update: int, value: float, width: int = 2) -> nn.Linear:
@@ -180,6 +183,49 @@ def test_on_a_full_disk_the_old_average_is_kept(tmp_path: Path) -> None:
     assert output.updates() == [2]
     assert (output.path / "mine").read_text() == "kept"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mean", "run"]
+
+
+def test_a_new_average_comes_in_one_step_and_a_killed_one_is_in_nobodys_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, output = ModelFolder(tmp_path / "run"), ModelFolder(tmp_path / "mean")
+    written(run.path, 1, 1.0)
+    (run.path / ".best.1.tmp").touch()  # being written by the training
+    moved = list[Path]()
+
+    def killed(source: Path, target: Path) -> None:
+        if Path(target).name == "mean":
+            moved.append(Path(target))
+            raise KeyboardInterrupt
+        os.rename(source, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.replace", killed)
+        patch.setattr("shutil.rmtree", lambda *_, **__: None)  # a killed process leaves its temporary folder
+        with pytest.raises(KeyboardInterrupt):
+            averaging.average(run, output, [], last=1)
+    assert moved
+    assert not output.path.exists()
+    averaging.average(run, output, [], last=1)
+    assert output.updates() == [1]
+    assert not [*output.path.glob(".*.tmp")]
+
+
+def test_a_checkpoint_that_cannot_be_deleted_does_not_end_the_training(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """NFS keeps the files that a process has open."""
+
+    def busy(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOTEMPTY, "Directory not empty")
+
+    keep = {"keep_best": 1, "keep_last": 1, "valid_every": 1, "max_updates": 4}
+    with monkeypatch.context() as patch:
+        patch.setattr("os.rmdir", busy)
+        trained(tmp_path / "run", data, **keep)
+    assert len(ModelFolder(tmp_path / "run").updates()) <= 2
+    trained(tmp_path / "run", data, **keep | {"max_updates": 5})
+    assert not [*ModelFolder(tmp_path / "run").checkpoints.glob(".step-*.tmp")]
 
 
 @pytest.mark.parametrize("place", ["mean", "run/mean"])

@@ -24,6 +24,11 @@ def test_a_nan_loss_stops_the_run_and_its_origin_is_named(data: Path, tmp_path: 
     with pytest.raises(UserError, match=place + r"corpus lines \d+, .* of 8 in the batch; start again"):
         loop.train(run, validations([]))
     assert run.folder.updates() == []
+    for update in (1, 2):
+        run.folder.checkpoint(update).mkdir(parents=True)
+    remedy = f"or delete {run.folder.checkpoint(2)} and go on from step-1"
+    with pytest.raises(UserError, match=remedy):
+        loop.train(run, validations([]))
 
 
 def test_the_first_module_with_nan_output_is_named() -> None:

@@ -145,6 +145,39 @@ def test_a_run_stopped_by_a_signal_after_an_update_is_resumed_exactly(
     assert metrics(tmp_path / "stopped") == metrics(tmp_path / "whole")
 
 
+def test_a_signal_during_a_validation_stops_the_run_before_another_update(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    validated = loop._validate
+
+    def signalled(*arguments: Any) -> Any:
+        os.kill(os.getpid(), signal.SIGTERM)
+        return validated(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "_validate", signalled)
+        assert trained(tmp_path / "stopped", data, valid_every=5).update == 5
+    assert ModelFolder(tmp_path / "stopped").updates() == [5]
+    trained(tmp_path / "stopped", data, valid_every=5)
+    trained(tmp_path / "whole", data, valid_every=5)
+    assert metrics(tmp_path / "stopped") == metrics(tmp_path / "whole")
+
+
+def test_other_references_of_the_development_set_are_refused(data: Path, tmp_path: Path) -> None:
+    trained(tmp_path / "run", data, max_updates=1)
+    reference = data / "dev.raw.tgt"
+    before = reference.read_text()
+    reference.write_text(before.replace("\n", " .\n"))
+    with pytest.raises(UserError, match=r"the run there differs, see above: text dev\.raw\.tgt;"):
+        trained(tmp_path / "run", data, max_updates=2)
+    reference.write_text(before)
+    texts = json.loads((tmp_path / "run" / "data.json").read_text())
+    del texts["dev.raw.tgt"]  # as in older versions
+    (tmp_path / "run" / "data.json").write_text(json.dumps(texts))
+    ModelFolder(tmp_path / "run").seal()
+    trained(tmp_path / "run", data, max_updates=2)
+
+
 def test_bfloat16_products_train_like_float32_ones(data: Path, tmp_path: Path) -> None:
     for precision in ("float32", "bfloat16"):
         trained(tmp_path / precision, data, precision=precision, max_updates=6)
@@ -303,7 +336,7 @@ def test_two_runs_in_one_folder_are_refused_until_the_first_has_ended(data: Path
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         assert other.stdout is not None
         other.stdout.readline()
-        with pytest.raises(UserError, match=rf"another training \(process {other.pid}\) is writing there; wait"):
+        with pytest.raises(UserError, match=rf"another training \(process {other.pid} on .+\) is writing there; wait"):
             trained(tmp_path, data)
         assert [path.name for path in tmp_path.iterdir()] == [".lock"]
         other.kill()
