@@ -3,6 +3,7 @@
 The lines of a window are translated together, sorted by length into full batches, without delaying answers.
 """
 
+import codecs
 import os
 import select
 import sys
@@ -12,7 +13,7 @@ from functools import cached_property
 from typing import TypeVar
 
 from nmtkit.errors import UserError
-from nmtkit.lines import POSIX, decode_line
+from nmtkit.lines import POSIX, conversion, decode_line
 
 T = TypeVar("T")
 
@@ -49,12 +50,14 @@ def decoded(raw: Iterable[bytes], place: str, warn: Callable[[str], None]) -> It
     """Every line as text, without line end and byte order mark; bytes that are not UTF-8 become U+FFFD.
 
     ``warn`` is called with a message for each of the first few lines that are not UTF-8, with ``place`` and line
-    number, and at the end with their total. Raises UserError for a document or a compressed file.
+    number, and at the end with their total. Raises UserError for a document, a compressed file and UTF-16.
     """
     bad = 0
     for number, line in enumerate(raw, 1):
         if number == 1 and line.startswith(_BINARY):
             raise UserError(f"{place}: not text; name documents and compressed files by their format (a.docx, a.gz)")
+        if number == 1 and line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            raise UserError(f"{place}: UTF-16, not UTF-8; {conversion(line)}")
         try:
             line.decode("utf-8")
         except UnicodeDecodeError as error:

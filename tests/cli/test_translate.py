@@ -118,6 +118,12 @@ def test_a_document_or_a_packed_file_is_not_translated_as_text(filtered: Callabl
     )
 
 
+def test_text_in_utf_16_is_refused_with_its_conversion(filtered: Callable[..., Any]) -> None:
+    status, out, err = filtered("a\n".encode("utf-16"))
+    assert (status, out) == (1, "")
+    assert "standard input: UTF-16, not UTF-8; convert the file, for example with: iconv -f utf-16 -t utf-8" in err
+
+
 def test_a_line_that_is_not_utf8_is_translated_and_reported(filtered: Callable[..., Any]) -> None:
     status, out, err = filtered(b"a\nb \xe9 c\nd\n")
     assert (status, out) == (0, "a\nb <unk> c\nd\n")
