@@ -1,7 +1,7 @@
 """The model of another toolkit, as read, and helpers of several readers."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError
 from nmtkit.experiment.presets import load_preset
 from nmtkit.experiment.schema import Experiment, build_experiment
-from nmtkit.text.settings import Prep
+from nmtkit.text.settings import Prep, Side
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,15 @@ class Found:
     tgt: Vocabulary
     prep: Prep  # the settings of preprocessing
     files: Mapping[str, bytes]  # further files of the model folder: bpe.src, sentencepiece.tgt
+
+    def between(self, src: str | None, tgt: str | None) -> "Found":
+        """The same model between these languages; None: the language that was found."""
+
+        def named(side: Side, language: str | None) -> Side:
+            return replace(side, language=language or side.language)
+
+        prep = replace(self.prep, src=named(self.prep.src, src), tgt=named(self.prep.tgt, tgt))
+        return replace(self, prep=prep)
 
 
 class Options:

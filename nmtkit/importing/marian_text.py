@@ -13,6 +13,7 @@ from nmtkit.errors import UserError
 from nmtkit.folders import SIDES
 from nmtkit.importing.words import Words
 from nmtkit.symbols import SPELLINGS
+from nmtkit.text.manifest import read_json
 from nmtkit.text.sentencepieces import SentencePieces
 from nmtkit.text.settings import Prep, Segmentation, Side
 
@@ -73,6 +74,13 @@ def _pair(folder: Path, suffix: str) -> list[Path]:
 
 
 def _languages(folder: Path) -> list[str]:
-    """The languages in the name of the folder, such as opus-mt-en-de; "und" if it names none."""
-    found = re.search(r"(?:^|[-_.])([a-z]{2,3})-([a-z]{2,3})$", folder.resolve().name)
-    return [*found.groups()] if found else ["und", "und"]
+    """The languages in transformers' tokenizer_config.json, or in the name of the folder, such as opus-mt-en-de.
+
+    "und" if neither names them. The folder may be a link with such a name, or to a folder with such a name.
+    """
+    config = folder / "tokenizer_config.json"
+    settings = read_json(config, "copy it again") if config.is_file() else {}
+    matches = (re.search(r"(?:^|[-_.])([a-z]{2,3})-([a-z]{2,3})$", path.name) for path in (folder, folder.resolve()))
+    named = next((match.groups() for match in matches if match), ("und", "und"))
+    given = [str(settings.get(key)) for key in ("source_lang", "target_lang")]
+    return [code if re.fullmatch("[a-z]{2,3}", code) else name for code, name in zip(given, named, strict=True)]

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+import nmtkit
 from nmtkit.errors import UserError
 from nmtkit.evaluation.forced import score_candidates
 from nmtkit.importing.found import Found
@@ -18,6 +19,7 @@ from nmtkit.models.base import Seq2Seq
 from nmtkit.search.beam import beam_search
 from nmtkit.symbols import SPELLINGS, UNK
 from nmtkit.text.sentencepieces import learn_sentencepieces, package
+from nmtkit.text.settings import load_prep
 from tests.importing.marian import EOS, WORDS, Model, log_probs, model, write, write_words
 
 DEEP = {
@@ -131,6 +133,35 @@ def test_an_opus_folder_has_its_sentencepiece_models_and_its_settings_of_search(
     assert not read(folder).prep.src.normalize
     (folder / "preprocess.sh").write_text('sed -e "s/\u2019/\'/g" | spm_encode --model $2', encoding="utf-8")
     assert read(folder).prep.src.normalize
+
+
+def test_languages_are_in_the_name_of_the_folder_or_of_its_link_or_given(tmp_path: Path) -> None:
+    folder, link = write(OPUS, tmp_path / "model"), tmp_path / "opus-mt-en-de"
+    link.symlink_to(folder)
+    unknown, named = (nmtkit.import_model(path, output=tmp_path / "ours") for path in (folder, link))
+    assert "languages: und to und; und is unknown: import again with `src_lang` and `tgt_lang`" in str(unknown)
+    assert "languages: en to de\n" in str(named)
+    given = nmtkit.import_model(link, output=tmp_path / "ours", src_lang="fr")
+    assert "languages: fr to de\n" in str(given)
+    prep = load_prep(tmp_path / "ours")
+    assert (prep.src.language, prep.tgt.language) == ("fr", "de")
+    link.rename(tmp_path / "fr-ro-2020")
+    folder.rename(tmp_path / "en-ro")
+    (tmp_path / "link").symlink_to("en-ro")
+    assert read(tmp_path / "link").prep.tgt.language == "ro"
+
+
+def test_models_in_unknown_languages_are_combined_when_these_are_given(tmp_path: Path) -> None:
+    for name in ("model", "opus-mt-en-de"):
+        write(OPUS, tmp_path / name)
+        nmtkit.import_model(tmp_path / name, output=tmp_path / f"{name}-ours")
+    models = [tmp_path / "opus-mt-en-de-ours", tmp_path / "model-ours"]
+    with pytest.raises(
+        UserError, match=r"target language is de and und; import again, with --tgt-lang, the one with und$"
+    ):
+        nmtkit.load(models, "cpu")
+    nmtkit.import_model(tmp_path / "model", output=models[1], src_lang="en", tgt_lang="de")
+    assert len([*nmtkit.load(models, "cpu").translate(["the"])]) == 1
 
 
 def test_bpe_codes_of_an_opus_folder_are_taken_too(tmp_path: Path) -> None:

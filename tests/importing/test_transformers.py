@@ -47,6 +47,14 @@ def test_search_is_that_of_generate(tmp_path: Path) -> None:
     assert (search.beam_size, search.alpha) == (6, 0.5)
 
 
+def test_languages_are_those_of_the_tokenizer_or_the_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "opus-mt-fr-ro"
+    write(folder)
+    assert (read(folder).prep.src.language, read(folder).prep.tgt.language) == ("fr", "ro")
+    (folder / "tokenizer_config.json").write_text(json.dumps({"source_lang": "en", "target_lang": "ROMANCE"}))
+    assert (read(folder).prep.src.language, read(folder).prep.tgt.language) == ("en", "ro")
+
+
 def test_a_model_is_found_by_its_folder_and_by_its_weights(tmp_path: Path) -> None:
     write(tmp_path)
     assert finds(tmp_path)
