@@ -36,14 +36,14 @@ def read(path: Path) -> Found:
     decoder = Decoder(path)
     [file], vocabularies = decoder.files("models", 1), decoder.files("vocabs", 2)
     weights = Weights(file)
-    src, tgt = map(read_words, vocabularies)
+    src, tgt = map(read_words, vocabularies, weights.words())
     preset, model = _architecture(weights, src, tgt)
     prep, files, notes = segmentation(decoder.path.parent, vocabularies)
     if penalty := decoder.number("word-penalty", 0):
         notes.append(f"word-penalty {penalty} of {decoder.path.name} is not applied")
     return Found(
         toolkit=f"Marian {str(weights.options.values.get('version', '')).partition(' ')[0]}".strip(),  # Marian v1.12.43
-        notes=tuple(notes),
+        notes=(*notes, *dict.fromkeys(src.notes + tgt.notes)),
         experiment=experiment(
             f"{file.name} of Marian", preset, model, prep, (len(src), len(tgt)), decoder.search(), str(decoder.path)
         ),

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from nmtkit.data.foreign import numbered_words
+from nmtkit.data.foreign import entries
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError
 from nmtkit.folders import SIDES
@@ -18,9 +18,13 @@ from nmtkit.text.sentencepieces import SentencePieces
 from nmtkit.text.settings import Prep, Segmentation, Side
 
 
-def read_words(path: Path) -> Words:
-    """Read a vocabulary of Marian (``.yml`` or ``.spm``). Raises UserError if it is not one of a bilingual model."""
-    theirs = SentencePieces.load(path).pieces if path.suffix == ".spm" else _listed(path)
+def read_words(path: Path, most: int | None = None) -> Words:
+    """Read a vocabulary of Marian (``.yml``, ``.spm`` or text), or its first ``most`` words.
+
+    Raises UserError if it is not one of a bilingual model.
+    """
+    every = _listed(path)
+    theirs = every if path.suffix == ".spm" else every[:most]  # as Marian
     ids = {word: id for id, word in enumerate(theirs)}
     for symbol in ("</s>", "<unk>"):
         if symbol not in ids:
@@ -31,13 +35,17 @@ def read_words(path: Path) -> Words:
     # A word with white space cannot occur in text, but has an embedding.
     shown = [re.sub(r"\s", lambda space: f"<{ord(space[0]):04X}>", word) or "<>" for word in others]
     vocabulary = Vocabulary([*SPELLINGS, *shown], [0] * (len(SPELLINGS) + len(shown)))
-    return Words(path, theirs, [ids.get(word) for word in (*SPELLINGS, *others)], vocabulary)
+    cut = f"vocabulary: the first {len(theirs):,} of the {len(every):,} words of {path.name}, as in dim-vocabs"
+    notes = (cut,) if len(theirs) < len(every) else ()
+    return Words(path, theirs, [ids.get(word) for word in (*SPELLINGS, *others)], vocabulary, notes)
 
 
 def _listed(path: Path) -> list[str]:
-    """The words of a ``.yml`` file in the order of their ids."""
-    numbers, words = zip(*numbered_words(path), strict=True) if path.is_file() else ((), ())
-    if not words or numbers != tuple(range(len(words))):
+    """The words of a file in the order of their ids. Raises UserError if it is not a vocabulary of Marian."""
+    if path.suffix == ".fsv":
+        raise UserError(f"{path}: a vocabulary of factors, whose models cannot be imported")
+    numbers, words = zip(*entries(path), strict=True) if path.is_file() else ((), ())
+    if not words or numbers != tuple(range(len(words))) or len(set(words)) < len(words):
         raise UserError(f"{path}: is not a vocabulary of Marian, whose words have the ids 0, 1, 2, ...")
     return list(words)
 

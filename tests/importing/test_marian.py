@@ -164,6 +164,28 @@ def test_models_in_unknown_languages_are_combined_when_these_are_given(tmp_path:
     assert len([*nmtkit.load(models, "cpu").translate(["the"])]) == 1
 
 
+def test_a_vocabulary_may_be_text_or_longer_than_the_model_s(tmp_path: Path) -> None:
+    """Marian reads a file without the suffix of YAML or JSON as a word per line, and no more words than dim-vocabs."""
+    folder = write(OPUS, tmp_path, vocabs=["vocab.txt"] * 2)
+    (folder / "vocab.txt").write_text("".join(f"{word}\n" for word in [*WORDS, "further"]), encoding="utf-8")
+    found = read(folder)
+    assert found.tgt.words == [*SPELLINGS, *WORDS[2:]]
+    assert found.notes[1:] == ("vocabulary: the first 11 of the 12 words of vocab.txt, as in dim-vocabs",)
+    (folder / "vocab.txt").write_text("</s>\n<unk>\nthe\nthe\n", encoding="utf-8")
+    with pytest.raises(UserError, match=r"vocab\.txt: is not a vocabulary of Marian"):
+        read(folder)
+    (folder / "vocab.txt").rename(folder / "vocab.fsv")
+    with pytest.raises(UserError, match=r"vocab\.fsv: a vocabulary of factors, whose models cannot be imported$"):
+        read(write(OPUS, tmp_path, vocabs=["vocab.fsv"] * 2))
+
+
+def test_words_with_line_breaks_of_other_yaml_and_with_surrogate_pairs_are_read(tmp_path: Path) -> None:
+    folder = write(OPUS, tmp_path)
+    words = ["</s>", "<unk>", "a\u2028b", "\u0085", '"c\u2029"', '"\\ud83d\\ude00"', "d", "e", "f", "g", "h"]
+    (folder / "vocab.yml").write_text("".join(f"{word}: {id}\n" for id, word in enumerate(words)), encoding="utf-8")
+    assert read(folder).src.words[4:8] == ["a<2028>b", "<0085>", "c<2029>", "\U0001f600"]
+
+
 def test_bpe_codes_of_an_opus_folder_are_taken_too(tmp_path: Path) -> None:
     folder = write(SHALLOW, tmp_path)
     assert read(folder).prep.src.segmentation == "words"
@@ -293,6 +315,11 @@ def test_without_a_decoder_yml_its_lines_are_asked_for(tmp_path: Path) -> None:
     [
         ("a: 0\n<unk>: 1\n", "vocab.yml: has no </s>; give the vocabulary that Marian was trained with"),
         ("</s>: 0\n<unk>: 2\n", "vocab.yml: is not a vocabulary of Marian, whose words have the ids 0, 1, 2, ..."),
+        ("</s>: 0\n<unk>: 1\n- x\n", "vocab.yml:3: expected a map of words to ids"),
+        (
+            '</s>: 0\n<unk>: 1\n"\\ud83d": 2\n',
+            r"vocab.yml: the word with the id 2, '\ud83d', has half a surrogate pair",
+        ),
         ("", "vocab.yml: expected a map of words to ids"),
         ("[1, 2]", "vocab.yml: expected a map of words to ids"),
         ('</s>: 0\n<unk>: 1\n">>deu<<": 2\n', "vocab.yml: has >>deu<<, which marks a target language: multilingual"),

@@ -107,6 +107,16 @@ def test_a_run_is_not_overwritten_and_an_imported_model_is(tmp_path: Path) -> No
         nmtkit_package.import_model(file, output=tmp_path / "ours")
 
 
+def test_half_a_surrogate_pair_in_a_dictionary_is_named(tmp_path: Path) -> None:
+    file = write(tmp_path / "theirs", "nematus-baseline-noln")
+    path = file.with_name("vocab.en.json")
+    path.write_text(path.read_text().replace('"en3"', '"\\ud83d"'))
+    with pytest.raises(
+        UserError, match=r"vocab\.en\.json: the word with the id 3, '\\ud83d', has half a surrogate pair"
+    ):
+        nmtkit_package.import_model(file, output=tmp_path / "ours")
+
+
 def test_the_command_takes_languages(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nmtkit: Callable[..., Any]
 ) -> None:
