@@ -44,28 +44,40 @@ class Options:
     def __init__(self, where: str, values: Mapping[str, Any]):
         self.where, self.values = where, values
 
+    def place(self, name: str) -> str:
+        """The place of an option, with which messages begin."""
+        return f"{self.where} {name}"
+
     def require(self, name: str, *values: Any, default: Any = None) -> Any:
         """The value of an option, or ``default``. Raises UserError unless it is one of ``values``."""
         value = self.values.get(name, default)
         # 1 is not True, although they are equal.
         if not any(value == each and isinstance(value, bool) == isinstance(each, bool) for each in values):
             only = " or ".join(map(repr, values))
-            raise UserError(f"{self.where} {name}: {repr(value)[:80]} cannot be imported, only {only}")
+            raise UserError(f"{self.place(name)}: {repr(value)[:80]} cannot be imported, only {only}")
         return value
 
     def number(self, name: str, default: float) -> float:
         """The numeric value of an option, or ``default``. Raises UserError for other values."""
         value = self.values.get(name, default)
         if not isinstance(value, int | float):
-            raise UserError(f"{self.where} {name}: {repr(value)[:80]} is not a number")
+            raise UserError(f"{self.place(name)}: {repr(value)[:80]} is not a number")
         return value
 
     def size(self, name: str) -> int:
         """The value of an option, an integer of at least 1. Raises UserError for other values."""
         value = self.values.get(name)
         if type(value) is not int or value < 1:
-            raise UserError(f"{self.where} {name}: {repr(value)[:80]} is not a number of at least 1")
+            raise UserError(f"{self.place(name)}: {repr(value)[:80]} is not a number of at least 1")
         return value
+
+    def not_applied(self, neutral: Mapping[str, Any]) -> list[str]:
+        """A line for each of these settings, which nmtkit lacks, whose value is not the one without effect."""
+        return [
+            f"{self.place(name)}: {str(value)[:80]} is not applied"
+            for name, usual in neutral.items()
+            if (value := self.values.get(name, usual)) and value != usual
+        ]
 
 
 def experiment(

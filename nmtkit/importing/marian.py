@@ -22,6 +22,8 @@ _ALWAYS: dict[str, Any] = {
     "factors-dim-emb": 0, "input-types": [], "lemma-dim-emb": 0, "output-omit-bias": False, "right-left": False,
     "tied-embeddings-src": False, "ulr": False,
 }  # fmt: skip
+# Settings of search that nmtkit lacks, with the values that have no effect.
+_NEUTRAL: dict[str, Any] = {"word-penalty": 0, "shortlist": [], "output-sampling": [], "force-decode": False}
 _TIED = {"all": "tied-embeddings-all", "target": "tied-embeddings"}
 
 
@@ -39,11 +41,9 @@ def read(path: Path) -> Found:
     src, tgt = map(read_words, vocabularies, weights.words())
     preset, model = _architecture(weights, src, tgt)
     prep, files, notes = segmentation(decoder.path.parent, vocabularies)
-    if penalty := decoder.number("word-penalty", 0):
-        notes.append(f"word-penalty {penalty} of {decoder.path.name} is not applied")
     return Found(
         toolkit=f"Marian {str(weights.options.values.get('version', '')).partition(' ')[0]}".strip(),  # Marian v1.12.43
-        notes=(*notes, *dict.fromkeys(src.notes + tgt.notes)),
+        notes=(*notes, *dict.fromkeys(src.notes + tgt.notes), *decoder.not_applied(_NEUTRAL)),
         experiment=experiment(
             f"{file.name} of Marian", preset, model, prep, (len(src), len(tgt)), decoder.search(), str(decoder.path)
         ),

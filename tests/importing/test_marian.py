@@ -127,7 +127,7 @@ def test_an_opus_folder_has_its_sentencepiece_models_and_its_settings_of_search(
     assert search.longest(4) == 2 * (4 + 1)
     assert found.notes == (
         "segmentation: SentencePiece, source.spm and target.spm", "normalisation: punctuation, as by Moses",
-        "word-penalty 0.2 of decoder.yml is not applied",
+        f"{folder / 'decoder.yml'}: word-penalty: 0.2 is not applied",
     )  # fmt: skip
     (folder / "preprocess.sh").write_text("spm_encode --model source.spm", encoding="utf-8")
     assert not read(folder).prep.src.normalize
@@ -184,6 +184,18 @@ def test_words_with_line_breaks_of_other_yaml_and_with_surrogate_pairs_are_read(
     words = ["</s>", "<unk>", "a\u2028b", "\u0085", '"c\u2029"', '"\\ud83d\\ude00"', "d", "e", "f", "g", "h"]
     (folder / "vocab.yml").write_text("".join(f"{word}: {id}\n" for id, word in enumerate(words)), encoding="utf-8")
     assert read(folder).src.words[4:8] == ["a<2028>b", "<0085>", "c<2029>", "\U0001f600"]
+
+
+def test_settings_of_search_that_nmtkit_lacks_are_named(tmp_path: Path) -> None:
+    without_effect = {"shortlist": [], "output-sampling": [], "force-decode": False, "word-penalty": 0.0}
+    assert len(read(write(OPUS, tmp_path, **without_effect)).notes) == 1
+    folder = write(
+        OPUS, tmp_path, **{"shortlist": ["lex.s2t", 50, 50], "output-sampling": ["full"], "force-decode": True}
+    )
+    assert [note.partition("decoder.yml: ")[2] for note in read(folder).notes[1:]] == [
+        "shortlist: ['lex.s2t', 50, 50] is not applied", "output-sampling: ['full'] is not applied",
+        "force-decode: True is not applied",
+    ]  # fmt: skip
 
 
 def test_bpe_codes_of_an_opus_folder_are_taken_too(tmp_path: Path) -> None:

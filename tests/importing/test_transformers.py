@@ -45,6 +45,21 @@ def test_search_is_that_of_generate(tmp_path: Path) -> None:
     (tmp_path / "generation_config.json").write_text(json.dumps({"num_beams": 6, "length_penalty": 0.5}))
     search = read(tmp_path).experiment.search
     assert (search.beam_size, search.alpha) == (6, 0.5)
+    (tmp_path / "generation_config.json").write_text(json.dumps({"num_beams": None, "length_penalty": None}))
+    search = read(tmp_path).experiment.search
+    assert (search.beam_size, search.alpha) == (3, 1)
+
+
+def test_settings_of_search_that_nmtkit_lacks_are_named(tmp_path: Path) -> None:
+    write(tmp_path, min_length=3)
+    file = tmp_path / "generation_config.json"
+    without_effect = {"repetition_penalty": 1.0, "bad_words_ids": [[PAD]], "no_repeat_ngram_size": 0}
+    file.write_text(json.dumps(without_effect))
+    assert read(tmp_path).notes[1:] == (f"{tmp_path / 'config.json'}: min_length: 3 is not applied",)
+    file.write_text(json.dumps({"repetition_penalty": 1.2, "bad_words_ids": [[5]], "min_length": 0}))
+    assert read(tmp_path).notes[1:] == (
+        f"{file}: repetition_penalty: 1.2 is not applied", f"{file}: bad_words_ids: [[5]] is not applied",
+    )  # fmt: skip
 
 
 def test_languages_are_those_of_the_tokenizer_or_the_folder(tmp_path: Path) -> None:
@@ -114,6 +129,8 @@ def test_what_cannot_be_held_exactly_is_refused(setting: str, value: Any, compla
         ("words", "vocab.json: not found; it belongs to the model"),
         ("config", "/config.json: damaged; transformers writes it beside the weights"),
         ("search", "generation_config.json: damaged; copy it again"),
+        ("value", r"generation_config\.json: num_beams: 'many' is not a number"),
+        ("out of bounds", r"generation_config\.json: search\.alpha: -1\.0 is not between 0 and 10"),
     ],
 )
 def test_bad_files_are_answered_in_a_line(kind: str, complaint: str, tmp_path: Path) -> None:
@@ -128,6 +145,10 @@ def test_bad_files_are_answered_in_a_line(kind: str, complaint: str, tmp_path: P
             (tmp_path / "config.json").write_text("[1")
         case "search":
             (tmp_path / "generation_config.json").write_text("[]")
+        case "value":
+            (tmp_path / "generation_config.json").write_text('{"num_beams": "many"}')
+        case "out of bounds":
+            (tmp_path / "generation_config.json").write_text('{"length_penalty": -1.0}')
         case "words":
             (tmp_path / "vocab.json").unlink()
         case _:
