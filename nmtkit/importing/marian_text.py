@@ -53,7 +53,7 @@ def _listed(path: Path) -> list[str]:
 def segmentation(folder: Path, vocabularies: Sequence[Path]) -> tuple[Prep, dict[str, bytes], list[str]]:
     """The settings and files for text processing, without a tokenizer, and notes on them."""
     pieces = vocabularies if all(path.suffix == ".spm" for path in vocabularies) else _pair(folder, "spm")
-    codes = _pair(folder, "bpe")
+    codes = [] if pieces else _pair(folder, "bpe")
     normalize = False
     if pieces:
         script = folder / "preprocess.sh"
@@ -63,8 +63,6 @@ def segmentation(folder: Path, vocabularies: Sequence[Path]) -> tuple[Prep, dict
         normalize = pieces != vocabularies and any(sign in steps for sign in ("normalize-punctuation", "\u2019"))
         notes = [f"segmentation: SentencePiece, {pieces[0].name} and {pieces[1].name}"]
         notes += ["normalisation: punctuation, as by Moses"] * normalize
-        for path in pieces:
-            SentencePieces.load(path)  # raises UserError for other files
     elif codes:
         notes = [f"segmentation: BPE, {codes[0].name} and {codes[1].name}, of tokenised text"]
     else:
@@ -72,13 +70,21 @@ def segmentation(folder: Path, vocabularies: Sequence[Path]) -> tuple[Prep, dict
     kind: Segmentation = "sentencepiece" if pieces else "bpe" if codes else "words"
     src, tgt = (Side(each, normalize=normalize, tokenizer="none", segmentation=kind) for each in _languages(folder))
     files = {f"{kind}.{side}": file.read_bytes() for side, file in zip(SIDES, pieces or codes or (), strict=False)}
-    return Prep(src, tgt, joint=False), files, notes
+    size = max((SentencePieces.load(path).size for path in pieces), default=Prep.pieces)
+    return Prep(src, tgt, pieces=size, joint=False), files, notes
 
 
 def _pair(folder: Path, suffix: str) -> list[Path]:
-    """OPUS-MT's files source.spm and target.spm, or of another suffix; [] if one is missing."""
+    """OPUS-MT's files source.spm and target.spm, or of another suffix; [] if there is neither.
+
+    Raises UserError if one of the two is missing.
+    """
     files = [folder / f"{name}.{suffix}" for name in ("source", "target")]
-    return files if all(file.is_file() for file in files) else []
+    there = [file for file in files if file.is_file()]
+    if len(there) == 1:
+        missing = next(file for file in files if file not in there)
+        raise UserError(f"{missing}: not found, but {there[0].name} is there; copy it there, too")
+    return there
 
 
 def _languages(folder: Path) -> list[str]:

@@ -129,10 +129,21 @@ def test_an_opus_folder_has_its_sentencepiece_models_and_its_settings_of_search(
         "segmentation: SentencePiece, source.spm and target.spm", "normalisation: punctuation, as by Moses",
         f"{folder / 'decoder.yml'}: word-penalty: 0.2 is not applied",
     )  # fmt: skip
+    assert found.prep.pieces == 12
     (folder / "preprocess.sh").write_text("spm_encode --model source.spm", encoding="utf-8")
     assert not read(folder).prep.src.normalize
     (folder / "preprocess.sh").write_text('sed -e "s/\u2019/\'/g" | spm_encode --model $2', encoding="utf-8")
     assert read(folder).prep.src.normalize
+
+
+@pytest.mark.parametrize("suffix", ["spm", "bpe"])
+def test_subwords_of_one_side_alone_are_refused(suffix: str, tmp_path: Path) -> None:
+    folder = write(OPUS, tmp_path)
+    (folder / f"source.{suffix}").touch()
+    with pytest.raises(
+        UserError, match=rf"target\.{suffix}: not found, but source\.{suffix} is there; copy it there, too$"
+    ):
+        read(folder)
 
 
 def test_languages_are_in_the_name_of_the_folder_or_of_its_link_or_given(tmp_path: Path) -> None:
@@ -238,6 +249,18 @@ def test_a_model_is_found_by_its_folder_and_by_its_weights(tmp_path: Path) -> No
     assert not finds(folder)
 
 
+def test_a_folder_of_a_training_is_read_like_its_file(tmp_path: Path) -> None:
+    folder = write(SHALLOW, tmp_path)
+    settings = (folder / "decoder.yml").rename(folder / "model.npz.decoder.yml")
+    np.savez(folder / "model.npz.optimizer.npz", adam_mt=np.zeros(3))
+    assert read(folder).experiment.search.beam_size == 3
+    (folder / "model.npz.best-bleu.npz.decoder.yml").write_bytes(settings.read_bytes())
+    with pytest.raises(
+        UserError, match=r": has several models, model\.npz, model\.npz\.best-bleu\.npz; name the file of one$"
+    ):
+        read(folder)
+
+
 OPTIONS = {
     "type": ("amun", r"option type: 'amun' cannot be imported, only 'transformer' or 's2s' or 'nematus'"),
     "right-left": (True, "option right-left: True cannot be imported, only False"),
@@ -299,7 +322,11 @@ def test_a_file_without_options_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"models": ["a.npz", "b.npz"]}, r"decoder\.yml: models: expected a list of 1, found \['a\.npz', 'b\.npz'\]$"),
+        (
+            {"models": ["a.npz", "b.npz"]},
+            r"models: has several, a\.npz, b\.npz; import each file, then use nmtkit ensemble$",
+        ),
+        ({"models": []}, r"decoder\.yml: models: expected a list of 1, found \[\]$"),
         ({"vocabs": "vocab.yml"}, r"decoder\.yml: vocabs: expected a list of 2, found vocab\.yml$"),
         ({"vocabs": ["vocab.yml", "../other.yml"]}, r"other\.yml: not found, but .*decoder\.yml names it$"),
         ({"normalize": "much"}, r"decoder\.yml: normalize: 'much' is not a number$"),

@@ -131,6 +131,8 @@ def test_what_cannot_be_held_exactly_is_refused(setting: str, value: Any, compla
         ("search", "generation_config.json: damaged; copy it again"),
         ("value", r"generation_config\.json: num_beams: 'many' is not a number"),
         ("out of bounds", r"generation_config\.json: search\.alpha: -1\.0 is not between 0 and 10"),
+        ("parts", r"model\.safetensors\.index\.json: weights in several files cannot be imported; write one with tr"),
+        ("binary", r"model\.bin: if these are weights of Marian, give the \.npz file from which marian-conv made them"),
     ],
 )
 def test_bad_files_are_answered_in_a_line(kind: str, complaint: str, tmp_path: Path) -> None:
@@ -149,6 +151,12 @@ def test_bad_files_are_answered_in_a_line(kind: str, complaint: str, tmp_path: P
             (tmp_path / "generation_config.json").write_text('{"num_beams": "many"}')
         case "out of bounds":
             (tmp_path / "generation_config.json").write_text('{"length_penalty": -1.0}')
+        case "parts":
+            weights.rename(tmp_path / "model-00001-of-00002.safetensors")
+            (tmp_path / "model.safetensors.index.json").write_text("{}")
+        case "binary":
+            weights.rename(tmp_path / "model.bin")
+            (tmp_path / "config.json").unlink()
         case "words":
             (tmp_path / "vocab.json").unlink()
         case _:
