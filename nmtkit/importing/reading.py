@@ -14,6 +14,7 @@ from nmtkit.importing.npz import read_npz
 from nmtkit.lines import real_path, write_file
 from nmtkit.training import checkpoint
 
+NO_CORPUS = json.dumps({})  # the hashes of the training data, which is unknown
 READERS = (nematus, marian, fairseq, transformers)  # the first that finds a model reads it
 
 
@@ -65,7 +66,7 @@ def write(found: Found, source: Path, output: ModelFolder) -> None:
         write_file(new.text.settings, dump_yaml(to_dict(found.prep)))
         found.src.save(new.text.vocabulary("src"))
         found.tgt.save(new.text.vocabulary("tgt"))
-        write_file(new.corpus, json.dumps({}))  # the training data is unknown
+        write_file(new.corpus, NO_CORPUS)
         new.write_config(to_dict(found.experiment))
         new.seal()
         new.checkpoint(0).mkdir(parents=True)

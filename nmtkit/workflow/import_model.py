@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nmtkit.config import flatten, to_dict
-from nmtkit.folders import ModelFolder
+from nmtkit.errors import UserError
+from nmtkit.folders import ModelFolder, read_text
 from nmtkit.options import Option, by_keyword, option
 from nmtkit.workflow.shared import OUTPUT, SOURCE_LANGUAGE, TARGET_LANGUAGE
 
@@ -54,12 +55,15 @@ def write_import(options: ImportOptions) -> Imported:
     """Write the model of another toolkit at ``source`` to the model folder ``output``: ``nmtkit import``.
 
     Raises UserError for a file of another kind, for a model that nmtkit cannot represent exactly, and for an ``output``
-    that holds a run or other files; nothing is written then.
+    that holds a run, a model that ``import`` did not write, or other files; nothing is written then.
     """
     from nmtkit.importing import reading
 
     output = ModelFolder(Path(options.output))
     output.check_replaceable()
+    # Only an imported model has no hashes of training data.
+    if output.config.exists() and read_text(output.corpus) != reading.NO_CORPUS:
+        raise UserError(f"{output}: holds a model that nmtkit import did not write; give another `output` folder")
     found = reading.read(Path(options.source)).between(options.src_lang, options.tgt_lang)
     reading.write(found, Path(options.source), output)
     return Imported(found, sum(tensor.numel() for tensor in found.parameters.values()))

@@ -107,6 +107,17 @@ def test_a_run_is_not_overwritten_and_an_imported_model_is(tmp_path: Path) -> No
         nmtkit_package.import_model(file, output=tmp_path / "ours")
 
 
+def test_a_model_that_import_did_not_write_is_kept(tmp_path: Path) -> None:
+    file = write(tmp_path / "theirs", "nematus-baseline-noln")
+    ours = tmp_path / "ours"
+    nmtkit_package.import_model(file, output=ours)
+    (ours / "data.json").write_text('{"train.src": "1"}')  # as in an average
+    before = (ours / "config.yaml").read_bytes()
+    with pytest.raises(UserError, match="ours: holds a model that nmtkit import did not write; give another `output`"):
+        nmtkit_package.import_model(file, output=ours)
+    assert (ours / "config.yaml").read_bytes() == before
+
+
 def test_half_a_surrogate_pair_in_a_dictionary_is_named(tmp_path: Path) -> None:
     file = write(tmp_path / "theirs", "nematus-baseline-noln")
     path = file.with_name("vocab.en.json")
