@@ -10,12 +10,16 @@ def import_(options: ImportOptions) -> None:
     """Convert a model trained with another toolkit to a model folder.
 
     nmtkit import model.npz -o uedin
+    nmtkit import marian --src-lang en --tgt-lang de
     nmtkit translate -m uedin < in.txt
 
     Nematus: model.npz, and in the same folder its options (model.npz.json), dictionaries and any BPE codes. Marian,
     also OPUS-MT: the folder with decoder.yml, weights, vocabularies and any SentencePiece models. Hugging Face's
     MarianMTModel: its folder. fairseq's fconv: the folder with the checkpoint (.pt), dict.*.txt of both languages and
-    any bpecodes. A model that nmtkit cannot represent exactly is refused, and nothing is written.
+    any bpecodes. A model whose architecture nmtkit cannot represent exactly is refused, and nothing is written.
+    Settings of search that nmtkit lacks are named and not applied.
+
+    Moses' rules depend on the languages, and models of an ensemble must have the same target language.
     """
     imported = write_import(options)
     log.info(imported)

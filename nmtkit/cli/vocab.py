@@ -17,7 +17,7 @@ def vocab(options: VocabOptions, as_json: AsJson = False) -> None:
       nmtkit vocab --src-from dict.de.txt --tgt-from dict.en.txt     (vocabularies of fairseq)
 
     The command shows how much of each set the vocabularies cover. It also reads vocabularies of OpenNMT, JoeyNMT,
-    Marian, Nematus and Sockeye.
+    Marian, Nematus and Sockeye, and the pieces of a SentencePiece model (.spm, .model).
 
     With --unkpos, an unknown target word at position j that nmtkit align linked to the source word at position j - d
     becomes <unkpos_d> (d from -7 to 7), any other <unkpos_null> (Luong et al. 2015): 16 more symbols in the target

@@ -1,7 +1,7 @@
 """The model of another toolkit, as read, and helpers of several readers."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError
 from nmtkit.experiment.presets import load_preset
 from nmtkit.experiment.schema import Experiment, build_experiment
-from nmtkit.text.settings import Prep
+from nmtkit.text.settings import Prep, Side
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,15 @@ class Found:
     prep: Prep  # the settings of preprocessing
     files: Mapping[str, bytes]  # further files of the model folder: bpe.src, sentencepiece.tgt
 
+    def between(self, src: str | None, tgt: str | None) -> "Found":
+        """The same model between these languages; None: the language that was found."""
+
+        def named(side: Side, language: str | None) -> Side:
+            return replace(side, language=language or side.language)
+
+        prep = replace(self.prep, src=named(self.prep.src, src), tgt=named(self.prep.tgt, tgt))
+        return replace(self, prep=prep)
+
 
 class Options:
     """The options of a model, not all of which can be imported. Messages begin with ``where``."""
@@ -35,28 +44,40 @@ class Options:
     def __init__(self, where: str, values: Mapping[str, Any]):
         self.where, self.values = where, values
 
+    def place(self, name: str) -> str:
+        """The place of an option, with which messages begin."""
+        return f"{self.where} {name}"
+
     def require(self, name: str, *values: Any, default: Any = None) -> Any:
         """The value of an option, or ``default``. Raises UserError unless it is one of ``values``."""
         value = self.values.get(name, default)
         # 1 is not True, although they are equal.
         if not any(value == each and isinstance(value, bool) == isinstance(each, bool) for each in values):
             only = " or ".join(map(repr, values))
-            raise UserError(f"{self.where} {name}: {repr(value)[:80]} cannot be imported, only {only}")
+            raise UserError(f"{self.place(name)}: {repr(value)[:80]} cannot be imported, only {only}")
         return value
 
     def number(self, name: str, default: float) -> float:
         """The numeric value of an option, or ``default``. Raises UserError for other values."""
         value = self.values.get(name, default)
         if not isinstance(value, int | float):
-            raise UserError(f"{self.where} {name}: {repr(value)[:80]} is not a number")
+            raise UserError(f"{self.place(name)}: {repr(value)[:80]} is not a number")
         return value
 
     def size(self, name: str) -> int:
         """The value of an option, an integer of at least 1. Raises UserError for other values."""
         value = self.values.get(name)
         if type(value) is not int or value < 1:
-            raise UserError(f"{self.where} {name}: {repr(value)[:80]} is not a number of at least 1")
+            raise UserError(f"{self.place(name)}: {repr(value)[:80]} is not a number of at least 1")
         return value
+
+    def not_applied(self, neutral: Mapping[str, Any]) -> list[str]:
+        """A line for each of these settings, which nmtkit lacks, whose value is not the one without effect."""
+        return [
+            f"{self.place(name)}: {str(value)[:80]} is not applied"
+            for name, usual in neutral.items()
+            if (value := self.values.get(name, usual)) and value != usual
+        ]
 
 
 def experiment(

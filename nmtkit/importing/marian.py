@@ -9,7 +9,7 @@ from typing import Any
 
 from nmtkit.config import load_yaml
 from nmtkit.errors import UserError
-from nmtkit.importing.found import Found, Options, experiment
+from nmtkit.importing.found import Found, Options, experiment, only
 from nmtkit.importing.marian_rnn import recurrent
 from nmtkit.importing.marian_text import read_words, segmentation
 from nmtkit.importing.marian_transformer import transformer
@@ -22,6 +22,9 @@ _ALWAYS: dict[str, Any] = {
     "factors-dim-emb": 0, "input-types": [], "lemma-dim-emb": 0, "output-omit-bias": False, "right-left": False,
     "tied-embeddings-src": False, "ulr": False,
 }  # fmt: skip
+# Settings of search that nmtkit lacks, with the values that have no effect.
+_NEUTRAL: dict[str, Any] = {"word-penalty": 0, "shortlist": [], "output-sampling": [], "force-decode": False}
+_DECODER = "decoder.yml"
 _TIED = {"all": "tied-embeddings-all", "target": "tied-embeddings"}
 
 
@@ -36,14 +39,12 @@ def read(path: Path) -> Found:
     decoder = Decoder(path)
     [file], vocabularies = decoder.files("models", 1), decoder.files("vocabs", 2)
     weights = Weights(file)
-    src, tgt = map(read_words, vocabularies)
+    src, tgt = map(read_words, vocabularies, weights.words())
     preset, model = _architecture(weights, src, tgt)
     prep, files, notes = segmentation(decoder.path.parent, vocabularies)
-    if penalty := decoder.number("word-penalty", 0):
-        notes.append(f"word-penalty {penalty} of {decoder.path.name} is not applied")
     return Found(
         toolkit=f"Marian {str(weights.options.values.get('version', '')).partition(' ')[0]}".strip(),  # Marian v1.12.43
-        notes=tuple(notes),
+        notes=(*notes, *dict.fromkeys(src.notes + tgt.notes), *decoder.not_applied(_NEUTRAL)),
         experiment=experiment(
             f"{file.name} of Marian", preset, model, prep, (len(src), len(tgt)), decoder.search(), str(decoder.path)
         ),
@@ -79,13 +80,17 @@ def _architecture(weights: Weights, src: Words, tgt: Words) -> tuple[str, dict[s
 class Decoder(Options):
     """The decoder.yml of a folder, or FILE.npz.decoder.yml of a file of weights: the model's files and search settings.
 
-    Raises UserError if there is none.
+    A folder without decoder.yml may have the one FILE.npz.decoder.yml of a training. Raises UserError if there is none.
     """
 
     def __init__(self, path: Path):
         folder = path if path.is_dir() else path.parent
-        own = folder / f"{path.name}.decoder.yml"
-        self.path = own if own.is_file() else folder / "decoder.yml"
+        self.path, weights = folder / _DECODER, [path]
+        if path.is_dir():
+            own = [] if self.path.is_file() else folder.glob(f"*.npz.{_DECODER}")
+            weights = sorted(file.with_name(file.name.removesuffix(f".{_DECODER}")) for file in own)
+        if weights and (file := folder / f"{only(weights, path, 'models').name}.{_DECODER}").is_file():
+            self.path = file
         if not self.path.is_file():
             raise UserError(
                 f"{self.path}: not found; write it: `models: [FILE.npz]` and below it "
@@ -96,6 +101,9 @@ class Decoder(Options):
     def files(self, key: str, count: int) -> list[Path]:
         """The ``count`` files in the list of ``key``, looked up by name in the folder of the decoder.yml."""
         listed = self.values.get(key)
+        if key == "models" and isinstance(listed, list) and len(listed) > count:
+            names = ", ".join(Path(str(file)).name for file in listed)[:80]
+            raise UserError(f"{self.path}: models: has several, {names}; import each file, then use nmtkit ensemble")
         if not isinstance(listed, list) or len(listed) != count:
             raise UserError(f"{self.path}: {key}: expected a list of {count}, found {str(listed)[:80]}")
         files = [self.path.parent / Path(str(file)).name for file in listed]

@@ -30,6 +30,13 @@ class Weights(Tensors):
         self.left = {name: torch.atleast_2d(tensor) for name, tensor in self.left.items()}  # Nematus has vectors
         self.options = Options(f"{path}: option", options)
 
+    def words(self) -> list[int | None]:
+        """The numbers of source and target words by dim-vocabs; Marian reads no more of a vocabulary. None: unknown."""
+        sizes = self.options.values.get("dim-vocabs")
+        if not isinstance(sizes, list) or len(sizes) != 2 or not all(type(size) is int for size in sizes):
+            return [None, None]  # refused later
+        return [max(1, size) for size in sizes]
+
     def take(self, name: str, *shape: int) -> Tensor:
         """As in ``Tensors``; in the file, vectors (E,) are matrices (1, E)."""
         return super().take(name, *shape) if len(shape) > 1 else super().take(name, 1, *shape)[0]

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from nmtkit.data.foreign import check_encodable
 from nmtkit.errors import UserError
 from nmtkit.folders import SIDES
 from nmtkit.importing.cells import NEMATUS_TABLES, Cells, nematus_cells, nematus_conditional
@@ -179,6 +180,7 @@ def _dictionary(path: Path, side: str, size: int) -> Words:
     ids = read_json(path, "the options name this dictionary; copy it there")
     if not all(type(id) is int and id >= 0 for id in ids.values()):
         raise UserError(f"{path}: is not a dictionary of Nematus, which maps words to ids")
+    check_encodable(path, ((id, word) for word, id in ids.items()))
     words = {id: word for word, id in ids.items() if id < size}  # words with larger ids are unknown
     if len(words) < sum(id < size for id in ids.values()) or 0 not in words or 1 not in words:
         raise UserError(f"{path}: is not a dictionary of Nematus, where eos is 0, UNK is 1 and all ids differ")

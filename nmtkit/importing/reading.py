@@ -10,9 +10,11 @@ from nmtkit.errors import UserError
 from nmtkit.folders import ModelFolder
 from nmtkit.importing import fairseq, marian, nematus, transformers
 from nmtkit.importing.found import Found
+from nmtkit.importing.npz import read_npz
 from nmtkit.lines import real_path, write_file
 from nmtkit.training import checkpoint
 
+NO_CORPUS = json.dumps({})  # the hashes of the training data, which is unknown
 READERS = (nematus, marian, fairseq, transformers)  # the first that finds a model reads it
 
 
@@ -27,10 +29,27 @@ def read(path: Path) -> Found:
         if reader.finds(path):
             found: Found = reader.read(path)
             return found
+    for file in sorted(path.glob("*")) if path.is_dir() else [path]:
+        _explain(file)
     raise UserError(
         f"{path}: is not a model that nmtkit can import; give a folder or file of weights of Nematus or Marian (.npz), "
         "fairseq (.pt) or transformers (.safetensors, .bin)"
     )
+
+
+def _explain(file: Path) -> None:
+    """Raise UserError for a file that no reader recognises because it is damaged or must be converted first."""
+    if not file.is_file():
+        return
+    if file.suffix == ".npz":
+        read_npz(file, lambda name: False)  # raises UserError if it is damaged
+    if file.suffix == ".bin" and file.name != "pytorch_model.bin" and not file.with_name("config.json").is_file():
+        raise UserError(f"{file}: if these are weights of Marian, give the .npz file from which marian-conv made them")
+    if file.name in ("model.safetensors.index.json", "pytorch_model.bin.index.json"):
+        raise UserError(
+            f"{file}: weights in several files cannot be imported; write one with transformers: "
+            "MarianMTModel.from_pretrained(FOLDER).save_pretrained(NEW, max_shard_size='100GB')"
+        )
 
 
 def write(found: Found, source: Path, output: ModelFolder) -> None:
@@ -47,7 +66,7 @@ def write(found: Found, source: Path, output: ModelFolder) -> None:
         write_file(new.text.settings, dump_yaml(to_dict(found.prep)))
         found.src.save(new.text.vocabulary("src"))
         found.tgt.save(new.text.vocabulary("tgt"))
-        write_file(new.corpus, json.dumps({}))  # the training data is unknown
+        write_file(new.corpus, NO_CORPUS)
         new.write_config(to_dict(found.experiment))
         new.seal()
         new.checkpoint(0).mkdir(parents=True)

@@ -26,6 +26,11 @@ _ONLY: dict[str, Any] = {
     "scale_embedding": (True, False), "normalize_before": (False, False), "normalize_embedding": (False, False),
     "add_final_layer_norm": (False, False), "static_position_embeddings": (True, True),
 }  # fmt: skip
+_SEARCH = {"num_beams", "length_penalty", "max_length"}
+# Settings of search that nmtkit lacks, with the values that have no effect.
+_NEUTRAL: dict[str, Any] = {
+    "no_repeat_ngram_size": 0, "min_length": 0, "repetition_penalty": 1, "max_new_tokens": None,
+}  # fmt: skip
 _MODULES = {  # of a layer: nmtkit's names, and transformers'
     "self_attention.query": "self_attn.q_proj", "self_attention.key": "self_attn.k_proj",
     "self_attention.value": "self_attn.v_proj", "self_attention.out": "self_attn.out_proj",
@@ -74,10 +79,10 @@ def read(path: Path) -> Found:
     prep, files, notes = segmentation(folder, vocabularies)
     return Found(
         toolkit="Marian of transformers",
-        notes=tuple(notes),
+        notes=(*notes, *config.not_applied(_NEUTRAL | {"bad_words_ids": [[config.values.get("pad_token_id")]]})),
         experiment=experiment(
             f"{file.name} of transformers", "transformer-base", model, prep, (len(src), len(tgt)), config.search(),
-            str(config.path),
+            str(config.generation if _SEARCH & config.overridden.keys() else config.path),
         ),
         parameters=weights.found,
         src=src.vocabulary,
@@ -104,12 +109,18 @@ class Config(Options):
     """The settings of a folder: its config.json, overridden by its generation_config.json."""
 
     def __init__(self, folder: Path):
-        self.path, search = folder / "config.json", folder / "generation_config.json"
+        self.path, self.generation = folder / "config.json", folder / "generation_config.json"
         values = read_json(self.path, "transformers writes it beside the weights; copy it there")
-        super().__init__(f"{self.path}:", values | (read_json(search, "copy it again") if search.is_file() else {}))
+        own = read_json(self.generation, "copy it again") if self.generation.is_file() else {}
+        self.overridden = {name: value for name, value in own.items() if value is not None}
+        super().__init__(f"{self.path}:", values | self.overridden)
         self.require("model_type", "marian")
         for name, (value, default) in _ONLY.items():
             self.require(name, value, default=default)
+
+    def place(self, name: str) -> str:
+        """As in ``Options``, with the file that has the value."""
+        return f"{self.generation if name in self.overridden else self.path}: {name}"
 
     def flag(self, name: str) -> bool:
         """The value of a boolean setting; true if it is missing."""

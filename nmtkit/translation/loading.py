@@ -148,9 +148,12 @@ def check_target(first: Path, other: Path) -> None:
     ours, theirs = load_prep(first).tgt, load_prep(other).tgt
     if ours != theirs:
         name = next(field.name for field in fields(ours) if getattr(ours, field.name) != getattr(theirs, field.name))
+        remedy = "train them on one data folder"
+        if name == "language" and "und" in (ours.language, theirs.language):  # of an imported model
+            remedy = "import again, with --tgt-lang, the one with und"
         raise UserError(
             f"{first} and {other} cannot be combined: their target {name} is {getattr(ours, name)} and "
-            f"{getattr(theirs, name)}; train them on one data folder"
+            f"{getattr(theirs, name)}; {remedy}"
         )
     a, b = (Vocabulary.load(TextFiles(folder).vocabulary("tgt")).words for folder in (first, other))
     for number, (word, another) in enumerate(itertools.zip_longest(a, b), 1):

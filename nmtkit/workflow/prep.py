@@ -141,7 +141,7 @@ def prepare(options: PrepOptions) -> "PrepReport | str":
     # The dataclasses check their values; their ValueError becomes a UserError.
     try:
         cleaning = Cleaning(options.max_length, options.max_ratio, _rules(options.drop))
-        folder = None if like is None else ModelFolder.at(Path(like)).path
+        folder = None if like is None else _folder_like(Path(like))
         alike = None if folder is None else text_prep.prep_like(folder, cleaning)
         src_lang, tgt_lang = options.src_lang, options.tgt_lang
         if alike is not None:
@@ -166,6 +166,20 @@ def prepare(options: PrepOptions) -> "PrepReport | str":
 
 
 prep = by_keyword(PrepOptions, prepare)
+
+
+def _folder_like(path: Path) -> Path:
+    """The data or model folder at ``path``. Raises UserError for one that never has settings of ``prep``."""
+    folder = ModelFolder.at(path).path
+    if ModelFolder(folder).bundle.exists():
+        raise UserError(f"`like` {path}: is an ensemble; name one of its models, in {ModelFolder(folder).members}")
+    if folder.is_dir() and not TextFiles(folder).settings.exists():
+        settings = TextFiles(folder).settings.name
+        raise UserError(
+            f"`like` {path}: has no {settings}; name a data or model folder (nmtkit import makes one from the model of "
+            "another toolkit)"
+        )
+    return folder
 
 
 def _settings(options: PrepOptions, src: str, tgt: str, cleaning: Cleaning) -> Prep:

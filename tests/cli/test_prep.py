@@ -217,6 +217,18 @@ def test_what_contradicts_the_model_is_refused(nmtkit: Run, folder: Path, option
     assert not Path("second").exists()
 
 
+def test_a_folder_like_which_no_text_can_be_prepared_is_named_with_the_remedy(nmtkit: Run, folder: Path) -> None:
+    Path("theirs").mkdir()
+    outcome = nmtkit("prep", "--like", "theirs", "-o", "second")
+    assert outcome.err == (
+        "nmtkit: error: --like theirs: has no prep.yaml; name a data or model folder (nmtkit import makes one from the "
+        "model of another toolkit)\n"
+    )
+    Path("theirs/ensemble.yaml").touch()
+    outcome = nmtkit("prep", "--like", "theirs", "-o", "second")
+    assert outcome.err == ("nmtkit: error: --like theirs: is an ensemble; name one of its models, in theirs/members\n")
+
+
 def test_a_program_of_a_foreign_model_is_not_run(nmtkit: Run, folder: Path) -> None:
     assert nmtkit("prep", "-s", "en", "-t", "fr", "--words", "-j1").status == 0
     settings = Path("data/prep.yaml")

@@ -80,9 +80,12 @@ def test_codes_of_a_nematus_model_are_files(name: str, endless: Callable[[Path],
 @pytest.mark.parametrize("name", ["source.spm", "source.bpe", "preprocess.sh"])
 def test_subwords_of_a_marian_model_are_files(name: str, endless: Callable[[Path], None], tmp_path: Path) -> None:
     marian.write(marian.model("s2s"), tmp_path)
-    (tmp_path / "target.spm").write_bytes(learn_sentencepieces(Counter({"the": 5, "cat": 4}), 9, ["en"]))
     replaced(tmp_path, name, endless)
     assert not read(tmp_path).files
+    if name == "source.spm":
+        (tmp_path / "target.spm").write_bytes(learn_sentencepieces(Counter({"the": 5, "cat": 4}), 9, ["en"]))
+        with pytest.raises(UserError, match=r"source\.spm: not found, but target\.spm is there"):
+            read(tmp_path)
 
 
 def test_an_empty_sentencepiece_model_of_marian_is_refused(tmp_path: Path) -> None:

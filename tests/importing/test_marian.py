@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+import nmtkit
 from nmtkit.errors import UserError
 from nmtkit.evaluation.forced import score_candidates
 from nmtkit.importing.found import Found
@@ -18,6 +19,7 @@ from nmtkit.models.base import Seq2Seq
 from nmtkit.search.beam import beam_search
 from nmtkit.symbols import SPELLINGS, UNK
 from nmtkit.text.sentencepieces import learn_sentencepieces, package
+from nmtkit.text.settings import load_prep
 from tests.importing.marian import EOS, WORDS, Model, log_probs, model, write, write_words
 
 DEEP = {
@@ -125,12 +127,86 @@ def test_an_opus_folder_has_its_sentencepiece_models_and_its_settings_of_search(
     assert search.longest(4) == 2 * (4 + 1)
     assert found.notes == (
         "segmentation: SentencePiece, source.spm and target.spm", "normalisation: punctuation, as by Moses",
-        "word-penalty 0.2 of decoder.yml is not applied",
+        f"{folder / 'decoder.yml'}: word-penalty: 0.2 is not applied",
     )  # fmt: skip
+    assert found.prep.pieces == 12
     (folder / "preprocess.sh").write_text("spm_encode --model source.spm", encoding="utf-8")
     assert not read(folder).prep.src.normalize
     (folder / "preprocess.sh").write_text('sed -e "s/\u2019/\'/g" | spm_encode --model $2', encoding="utf-8")
     assert read(folder).prep.src.normalize
+
+
+@pytest.mark.parametrize("suffix", ["spm", "bpe"])
+def test_subwords_of_one_side_alone_are_refused(suffix: str, tmp_path: Path) -> None:
+    folder = write(OPUS, tmp_path)
+    (folder / f"source.{suffix}").touch()
+    with pytest.raises(
+        UserError, match=rf"target\.{suffix}: not found, but source\.{suffix} is there; copy it there, too$"
+    ):
+        read(folder)
+
+
+def test_languages_are_in_the_name_of_the_folder_or_of_its_link_or_given(tmp_path: Path) -> None:
+    folder, link = write(OPUS, tmp_path / "model"), tmp_path / "opus-mt-en-de"
+    link.symlink_to(folder)
+    unknown, named = (nmtkit.import_model(path, output=tmp_path / "ours") for path in (folder, link))
+    assert "languages: und to und; und is unknown: import again with `src_lang` and `tgt_lang`" in str(unknown)
+    assert "languages: en to de\n" in str(named)
+    given = nmtkit.import_model(link, output=tmp_path / "ours", src_lang="fr")
+    assert "languages: fr to de\n" in str(given)
+    prep = load_prep(tmp_path / "ours")
+    assert (prep.src.language, prep.tgt.language) == ("fr", "de")
+    link.rename(tmp_path / "fr-ro-2020")
+    folder.rename(tmp_path / "en-ro")
+    (tmp_path / "link").symlink_to("en-ro")
+    assert read(tmp_path / "link").prep.tgt.language == "ro"
+
+
+def test_models_in_unknown_languages_are_combined_when_these_are_given(tmp_path: Path) -> None:
+    for name in ("model", "opus-mt-en-de"):
+        write(OPUS, tmp_path / name)
+        nmtkit.import_model(tmp_path / name, output=tmp_path / f"{name}-ours")
+    models = [tmp_path / "opus-mt-en-de-ours", tmp_path / "model-ours"]
+    with pytest.raises(
+        UserError, match=r"target language is de and und; import again, with --tgt-lang, the one with und$"
+    ):
+        nmtkit.load(models, "cpu")
+    nmtkit.import_model(tmp_path / "model", output=models[1], src_lang="en", tgt_lang="de")
+    assert len([*nmtkit.load(models, "cpu").translate(["the"])]) == 1
+
+
+def test_a_vocabulary_may_be_text_or_longer_than_the_model_s(tmp_path: Path) -> None:
+    """Marian reads a file without the suffix of YAML or JSON as a word per line, and no more words than dim-vocabs."""
+    folder = write(OPUS, tmp_path, vocabs=["vocab.txt"] * 2)
+    (folder / "vocab.txt").write_text("".join(f"{word}\n" for word in [*WORDS, "further"]), encoding="utf-8")
+    found = read(folder)
+    assert found.tgt.words == [*SPELLINGS, *WORDS[2:]]
+    assert found.notes[1:] == ("vocabulary: the first 11 of the 12 words of vocab.txt, as in dim-vocabs",)
+    (folder / "vocab.txt").write_text("</s>\n<unk>\nthe\nthe\n", encoding="utf-8")
+    with pytest.raises(UserError, match=r"vocab\.txt: is not a vocabulary of Marian"):
+        read(folder)
+    (folder / "vocab.txt").rename(folder / "vocab.fsv")
+    with pytest.raises(UserError, match=r"vocab\.fsv: a vocabulary of factors, whose models cannot be imported$"):
+        read(write(OPUS, tmp_path, vocabs=["vocab.fsv"] * 2))
+
+
+def test_words_with_line_breaks_of_other_yaml_and_with_surrogate_pairs_are_read(tmp_path: Path) -> None:
+    folder = write(OPUS, tmp_path)
+    words = ["</s>", "<unk>", "a\u2028b", "\u0085", '"c\u2029"', '"\\ud83d\\ude00"', "d", "e", "f", "g", "h"]
+    (folder / "vocab.yml").write_text("".join(f"{word}: {id}\n" for id, word in enumerate(words)), encoding="utf-8")
+    assert read(folder).src.words[4:8] == ["a<2028>b", "<0085>", "c<2029>", "\U0001f600"]
+
+
+def test_settings_of_search_that_nmtkit_lacks_are_named(tmp_path: Path) -> None:
+    without_effect = {"shortlist": [], "output-sampling": [], "force-decode": False, "word-penalty": 0.0}
+    assert len(read(write(OPUS, tmp_path, **without_effect)).notes) == 1
+    folder = write(
+        OPUS, tmp_path, **{"shortlist": ["lex.s2t", 50, 50], "output-sampling": ["full"], "force-decode": True}
+    )
+    assert [note.partition("decoder.yml: ")[2] for note in read(folder).notes[1:]] == [
+        "shortlist: ['lex.s2t', 50, 50] is not applied", "output-sampling: ['full'] is not applied",
+        "force-decode: True is not applied",
+    ]  # fmt: skip
 
 
 def test_bpe_codes_of_an_opus_folder_are_taken_too(tmp_path: Path) -> None:
@@ -171,6 +247,18 @@ def test_a_model_is_found_by_its_folder_and_by_its_weights(tmp_path: Path) -> No
     np.savez(weights, of_another_toolkit=np.zeros(3))
     assert not finds(weights)
     assert not finds(folder)
+
+
+def test_a_folder_of_a_training_is_read_like_its_file(tmp_path: Path) -> None:
+    folder = write(SHALLOW, tmp_path)
+    settings = (folder / "decoder.yml").rename(folder / "model.npz.decoder.yml")
+    np.savez(folder / "model.npz.optimizer.npz", adam_mt=np.zeros(3))
+    assert read(folder).experiment.search.beam_size == 3
+    (folder / "model.npz.best-bleu.npz.decoder.yml").write_bytes(settings.read_bytes())
+    with pytest.raises(
+        UserError, match=r": has several models, model\.npz, model\.npz\.best-bleu\.npz; name the file of one$"
+    ):
+        read(folder)
 
 
 OPTIONS = {
@@ -234,7 +322,11 @@ def test_a_file_without_options_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"models": ["a.npz", "b.npz"]}, r"decoder\.yml: models: expected a list of 1, found \['a\.npz', 'b\.npz'\]$"),
+        (
+            {"models": ["a.npz", "b.npz"]},
+            r"models: has several, a\.npz, b\.npz; import each file, then use nmtkit ensemble$",
+        ),
+        ({"models": []}, r"decoder\.yml: models: expected a list of 1, found \[\]$"),
         ({"vocabs": "vocab.yml"}, r"decoder\.yml: vocabs: expected a list of 2, found vocab\.yml$"),
         ({"vocabs": ["vocab.yml", "../other.yml"]}, r"other\.yml: not found, but .*decoder\.yml names it$"),
         ({"normalize": "much"}, r"decoder\.yml: normalize: 'much' is not a number$"),
@@ -262,6 +354,11 @@ def test_without_a_decoder_yml_its_lines_are_asked_for(tmp_path: Path) -> None:
     [
         ("a: 0\n<unk>: 1\n", "vocab.yml: has no </s>; give the vocabulary that Marian was trained with"),
         ("</s>: 0\n<unk>: 2\n", "vocab.yml: is not a vocabulary of Marian, whose words have the ids 0, 1, 2, ..."),
+        ("</s>: 0\n<unk>: 1\n- x\n", "vocab.yml:3: expected a map of words to ids"),
+        (
+            '</s>: 0\n<unk>: 1\n"\\ud83d": 2\n',
+            r"vocab.yml: the word with the id 2, '\ud83d', has half a surrogate pair",
+        ),
         ("", "vocab.yml: expected a map of words to ids"),
         ("[1, 2]", "vocab.yml: expected a map of words to ids"),
         ('</s>: 0\n<unk>: 1\n">>deu<<": 2\n', "vocab.yml: has >>deu<<, which marks a target language: multilingual"),

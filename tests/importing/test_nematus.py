@@ -75,7 +75,8 @@ def test_the_command_says_what_it_found_and_what_comes_next(
     assert (outcome.status, outcome.out) == (0, "")
     said = outcome.err.splitlines()
     assert said[0].startswith("Nematus: bideep (embedding 8, hidden 10,")
-    assert said[1] == "vocabularies: 19 + 17 words with the four symbols"
+    assert said[1] == "languages: en to de"
+    assert said[2] == "vocabularies: 19 + 17 words with the four symbols"
     assert "segmentation: none, because there is no *.bpe" in said
     assert "parameters in model.npz: 10,299" in said or any("parameters in model.npz" in line for line in said)
     assert said[-1] == "next: nmtkit translate -m ours < in.txt > out.txt"
@@ -104,6 +105,41 @@ def test_a_run_is_not_overwritten_and_an_imported_model_is(tmp_path: Path) -> No
     (tmp_path / "ours/checkpoints/step-0/trainer.pt").touch()
     with pytest.raises(UserError, match="holds a run or other files"):
         nmtkit_package.import_model(file, output=tmp_path / "ours")
+
+
+def test_a_model_that_import_did_not_write_is_kept(tmp_path: Path) -> None:
+    file = write(tmp_path / "theirs", "nematus-baseline-noln")
+    ours = tmp_path / "ours"
+    nmtkit_package.import_model(file, output=ours)
+    (ours / "data.json").write_text('{"train.src": "1"}')  # as in an average
+    before = (ours / "config.yaml").read_bytes()
+    with pytest.raises(UserError, match="ours: holds a model that nmtkit import did not write; give another `output`"):
+        nmtkit_package.import_model(file, output=ours)
+    assert (ours / "config.yaml").read_bytes() == before
+
+
+def test_half_a_surrogate_pair_in_a_dictionary_is_named(tmp_path: Path) -> None:
+    file = write(tmp_path / "theirs", "nematus-baseline-noln")
+    path = file.with_name("vocab.en.json")
+    path.write_text(path.read_text().replace('"en3"', '"\\ud83d"'))
+    with pytest.raises(
+        UserError, match=r"vocab\.en\.json: the word with the id 3, '\\ud83d', has half a surrogate pair"
+    ):
+        nmtkit_package.import_model(file, output=tmp_path / "ours")
+
+
+def test_the_command_takes_languages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nmtkit: Callable[..., Any]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(Path("theirs"), "bideep", dictionaries=["a.json", "b.json"])
+    for side, name in (("en", "a"), ("de", "b")):
+        Path(f"theirs/vocab.{side}.json").rename(f"theirs/{name}.json")
+    assert (
+        "languages: und to und; und is unknown: import again with --src-lang and --tgt-lang"
+        in nmtkit("import", "theirs").err
+    )
+    assert "languages: en to de\n" in nmtkit("import", "theirs", "--src-lang", "en", "-t", "de").err
 
 
 def test_tied_and_untied_tables(tmp_path: Path) -> None:
@@ -215,7 +251,7 @@ def damaged(file: Path, kind: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "complaint"),
     [
-        ("truncated", "not a model that nmtkit can import"),
+        ("truncated", r"model\.npz: is damaged or not an \.npz file \(.*\); download it again"),
         ("bomb", "its arrays are more than 100 times as large as the file"),
         ("shape", r"\(huge\.npy: negative dimensions"),
         ("pickle", r"\(bad\.npy: Object arrays"),

@@ -45,6 +45,29 @@ def test_search_is_that_of_generate(tmp_path: Path) -> None:
     (tmp_path / "generation_config.json").write_text(json.dumps({"num_beams": 6, "length_penalty": 0.5}))
     search = read(tmp_path).experiment.search
     assert (search.beam_size, search.alpha) == (6, 0.5)
+    (tmp_path / "generation_config.json").write_text(json.dumps({"num_beams": None, "length_penalty": None}))
+    search = read(tmp_path).experiment.search
+    assert (search.beam_size, search.alpha) == (3, 1)
+
+
+def test_settings_of_search_that_nmtkit_lacks_are_named(tmp_path: Path) -> None:
+    write(tmp_path, min_length=3)
+    file = tmp_path / "generation_config.json"
+    without_effect = {"repetition_penalty": 1.0, "bad_words_ids": [[PAD]], "no_repeat_ngram_size": 0}
+    file.write_text(json.dumps(without_effect))
+    assert read(tmp_path).notes[1:] == (f"{tmp_path / 'config.json'}: min_length: 3 is not applied",)
+    file.write_text(json.dumps({"repetition_penalty": 1.2, "bad_words_ids": [[5]], "min_length": 0}))
+    assert read(tmp_path).notes[1:] == (
+        f"{file}: repetition_penalty: 1.2 is not applied", f"{file}: bad_words_ids: [[5]] is not applied",
+    )  # fmt: skip
+
+
+def test_languages_are_those_of_the_tokenizer_or_the_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "opus-mt-fr-ro"
+    write(folder)
+    assert (read(folder).prep.src.language, read(folder).prep.tgt.language) == ("fr", "ro")
+    (folder / "tokenizer_config.json").write_text(json.dumps({"source_lang": "en", "target_lang": "ROMANCE"}))
+    assert (read(folder).prep.src.language, read(folder).prep.tgt.language) == ("en", "ro")
 
 
 def test_a_model_is_found_by_its_folder_and_by_its_weights(tmp_path: Path) -> None:
@@ -106,6 +129,10 @@ def test_what_cannot_be_held_exactly_is_refused(setting: str, value: Any, compla
         ("words", "vocab.json: not found; it belongs to the model"),
         ("config", "/config.json: damaged; transformers writes it beside the weights"),
         ("search", "generation_config.json: damaged; copy it again"),
+        ("value", r"generation_config\.json: num_beams: 'many' is not a number"),
+        ("out of bounds", r"generation_config\.json: search\.alpha: -1\.0 is not between 0 and 10"),
+        ("parts", r"model\.safetensors\.index\.json: weights in several files cannot be imported; write one with tr"),
+        ("binary", r"model\.bin: if these are weights of Marian, give the \.npz file from which marian-conv made them"),
     ],
 )
 def test_bad_files_are_answered_in_a_line(kind: str, complaint: str, tmp_path: Path) -> None:
@@ -120,6 +147,16 @@ def test_bad_files_are_answered_in_a_line(kind: str, complaint: str, tmp_path: P
             (tmp_path / "config.json").write_text("[1")
         case "search":
             (tmp_path / "generation_config.json").write_text("[]")
+        case "value":
+            (tmp_path / "generation_config.json").write_text('{"num_beams": "many"}')
+        case "out of bounds":
+            (tmp_path / "generation_config.json").write_text('{"length_penalty": -1.0}')
+        case "parts":
+            weights.rename(tmp_path / "model-00001-of-00002.safetensors")
+            (tmp_path / "model.safetensors.index.json").write_text("{}")
+        case "binary":
+            weights.rename(tmp_path / "model.bin")
+            (tmp_path / "config.json").unlink()
         case "words":
             (tmp_path / "vocab.json").unlink()
         case _:
