@@ -57,7 +57,7 @@ class _Header:
 class Corpus:
     """Sentence pairs as arrays of ids without BOS and EOS, numbered from 0."""
 
-    def __init__(self, src: "_Sentences", tgt: "_Sentences") -> None:
+    def __init__(self, src: "_Sentences | _Concatenated", tgt: "_Sentences | _Concatenated") -> None:
         self._src, self._tgt = src, tgt
 
     @classmethod
@@ -78,6 +78,10 @@ class Corpus:
         if len(src) != len(tgt):
             raise UserError(f"{folder / HEADER}: {split} has sides of different lengths; run nmtkit vocab again")
         return cls(src, tgt)
+
+    def concatenated(self, couples: NDArray[np.integer[Any]]) -> "Corpus":
+        """This corpus, and after it a pair for each row of ``couples`` (C, 2): both pairs concatenated."""
+        return Corpus(*(_Concatenated(side, couples) for side in (self._src, self._tgt)))
 
     def __len__(self) -> int:
         """The number of pairs."""
@@ -129,6 +133,30 @@ class _Sentences:
             place = f"{self._path}.ids: sentence {number + 1}"
             raise UserError(f"{place}: id {least if least < UNK else ids.max()} is not a word; run nmtkit vocab again")
         return ids
+
+
+class _Concatenated:
+    """The sentences of a side, and after them the concatenation of each of ``couples`` (C, 2)."""
+
+    def __init__(self, sentences: "_Sentences | _Concatenated", couples: NDArray[np.integer[Any]]) -> None:
+        self._sentences, self._couples = sentences, couples
+
+    def __len__(self) -> int:
+        return len(self._sentences) + len(self._couples)
+
+    def lengths(self, rows: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+        """The lengths of the sentences ``rows`` (P,)."""
+        lengths, whole = np.empty(len(rows), np.int64), rows < len(self._sentences)
+        lengths[whole] = self._sentences.lengths(rows[whole])
+        couples = self._couples[rows[~whole] - len(self._sentences)]
+        lengths[~whole] = self._sentences.lengths(couples.ravel()).reshape(-1, 2).sum(1)
+        return lengths
+
+    def __getitem__(self, number: int) -> Ids:
+        if number < len(self._sentences):
+            return self._sentences[number]
+        first, second = self._couples[number - len(self._sentences)]
+        return np.concatenate([self._sentences[first], self._sentences[second]])
 
 
 def _map(path: Path, dtype: np.dtype[Any], size: int) -> Ids:

@@ -88,9 +88,10 @@ def planned_updates(training: Training, src: Encoded, tgt: Encoded) -> int | Non
 
     With batch sizes in tokens it is a lower bound, because batches are not always full.
     """
-    per_epoch = None
+    per_epoch, added = None, training.concatenations
+    pairs, tokens = (1 + added) * tgt.lines, (1 + 2 * added) * max(src.tokens, tgt.tokens)
     if training.batch_sentences is not None:
-        per_epoch = ceil(tgt.lines / training.batch_sentences)
+        per_epoch = ceil(pairs / training.batch_sentences)
     elif isinstance(training.batch_tokens, int):
-        per_epoch = ceil((max(src.tokens, tgt.tokens) + tgt.lines) / training.batch_tokens)
+        per_epoch = ceil((tokens + pairs) / training.batch_tokens)
     return training.most_updates(per_epoch)

@@ -29,7 +29,7 @@ from nmtkit.text.manifest import read_json, reference_files
 from nmtkit.text.pipeline import copy_prep
 from nmtkit.training import checkpoint, distributed, estimate, loop, metrics, optimizers
 from nmtkit.training.progress import Progress
-from nmtkit.training.run import Run, sample_pairs
+from nmtkit.training.run import Run, sample_pairs, with_concatenations
 from nmtkit.training.settings import on_resume
 
 log = logging.getLogger(__name__)
@@ -69,10 +69,13 @@ def run_experiment(
         # Several processes have already divided the cores (distributed.py).
         if device.type == "cpu" and distributed.size() == 1:
             progress.threads = choose_threads(progress.threads)
-        run = Run(model, optimizer, experiment.training, corpus, folder, progress, dtype)
+        settings, pairs = experiment.training, counted(len(corpus), "pair")
+        run = Run(model, optimizer, settings, with_concatenations(corpus, settings), folder, progress, dtype)
+        if added := len(run.corpus) - len(corpus):
+            pairs += f" and {counted(added, 'concatenation')} of two"
         log.info(
             "%s: %.1f M parameters; %s; %s on %s, %d x %d threads",
-            experiment.architecture, count_parameters(model) / 1e6, counted(len(corpus), "pair"), progress.precision,
+            experiment.architecture, count_parameters(model) / 1e6, pairs, progress.precision,
             device, distributed.size(), torch.get_num_threads(),
         )  # fmt: skip
         log.info(door.report(PLAIN, device.type))

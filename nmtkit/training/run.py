@@ -78,6 +78,19 @@ def usable_pairs(corpus: Corpus, max_length: int | None) -> np.ndarray:
     return pairs
 
 
+def with_concatenations(corpus: Corpus, settings: Training) -> Corpus:
+    """The corpus, and after it ``concatenations`` times as many pairs that each concatenate two random pairs.
+
+    Nguyen, Murray and Chiang 2021 (Data augmentation by concatenation for low-resource translation, IWSLT), whose
+    pairs are random, too. They are the same in every epoch.
+    """
+    if not settings.concatenations:
+        return corpus
+    random = np.random.default_rng(settings.seed_of(settings.order_seed))
+    couples = random.choice(usable_pairs(corpus, None), (round(settings.concatenations * len(corpus)), 2))
+    return corpus.concatenated(couples)
+
+
 def sample_pairs(corpus: Corpus, max_length: int | None, size: int) -> np.ndarray:
     """The indices (P,) of at most ``size`` training pairs, to measure the model on its training data."""
     # Always the same pairs, so that runs with different seeds are comparable.

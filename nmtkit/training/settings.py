@@ -31,6 +31,7 @@ class Training:
     loss: Literal["tokens", "sentences"] = hyperparameter("tokens")
     label_smoothing: float = hyperparameter(0.0)
     word_dropout: float = hyperparameter(0.0)  # probability of dropping a source word or a previous target word
+    concatenations: float = 0.0  # of two random pairs, in each epoch beside the pairs: their number for each pair
     clip_norm: float | None = hyperparameter(None)  # of all gradients together
     clip_factor: float = hyperparameter(1.0)  # times clip_norm at every reduction (``Schedule.reduces``)
     max_epochs: int | None = free(None)
@@ -72,6 +73,8 @@ class Training:
             raise ValueError(f"label_smoothing: {self.label_smoothing} is not in [0, 1)")
         if not 0 <= self.word_dropout < 1:
             raise ValueError(f"word_dropout: {self.word_dropout} is not in [0, 1)")
+        if not 0 <= self.concatenations <= 10:
+            raise ValueError(f"concatenations: {self.concatenations} is not between 0 and 10")
         if self.min_lr is not None and not (self.min_lr > 0 and self.schedule.kind == "plateau"):
             raise ValueError(f"min_lr: {self.min_lr} is not above 0, or schedule.kind is not plateau")
 

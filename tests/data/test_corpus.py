@@ -262,6 +262,21 @@ def test_a_folder_is_encoded_by_one_process_at_a_time(data: Path) -> None:
         encode_all(data)
 
 
+def test_concatenations_follow_the_pairs_of_a_corpus(data: Path) -> None:
+    encode_all(data)
+    corpus = Corpus.open(data, "train")
+    couples = np.array([[3, 0], [1, 1]])
+    whole, pairs = corpus.concatenated(couples), len(corpus)
+    assert len(whole) == pairs + 2
+    for side, own in ((whole.src, corpus.src), (whole.tgt, corpus.tgt)):
+        assert all(list(side(row)) == list(own(row)) for row in range(pairs))
+        for row, (first, second) in enumerate(couples, pairs):
+            assert list(side(row)) == [*own(first), *own(second)]
+    rows = np.array([pairs + 1, 2, pairs, 0], np.uint32)
+    for lengths, side in zip(whole.lengths(rows), (whole.src, whole.tgt), strict=True):
+        assert list(lengths) == [len(side(int(row))) for row in rows]
+
+
 def test_the_header_describes_the_files_as_json(data: Path) -> None:
     encode_all(data)
     entry = json.loads((data / "ids.json").read_text(encoding="utf-8"))["files"]["train.src"]

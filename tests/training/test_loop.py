@@ -178,6 +178,18 @@ def test_other_references_of_the_development_set_are_refused(data: Path, tmp_pat
     trained(tmp_path / "run", data, max_updates=2)
 
 
+def test_a_run_with_concatenations_has_longer_epochs_and_is_resumed_exactly(data: Path, tmp_path: Path) -> None:
+    epoch = {"max_updates": None, "max_epochs": 1}
+    plain = trained(tmp_path / "plain", data, **epoch).update
+    more = {"concatenations": 1.0}
+    assert trained(tmp_path / "more", data, **epoch, **more).update in (2 * plain - 1, 2 * plain)
+    for last in (1, 3, 12):
+        trained(tmp_path / "pieces", data, max_updates=last, valid_every=4, **more)
+    trained(tmp_path / "whole", data, max_updates=12, valid_every=4, **more)
+    whole, pieces = (everything(tmp_path / name, 12) for name in ("whole", "pieces"))
+    assert all(torch.equal(pieces[name], tensor) for name, tensor in whole.items())
+
+
 def test_bfloat16_products_train_like_float32_ones(data: Path, tmp_path: Path) -> None:
     for precision in ("float32", "bfloat16"):
         trained(tmp_path / precision, data, precision=precision, max_updates=6)
