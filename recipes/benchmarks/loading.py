@@ -40,9 +40,10 @@ def nmtkit(*arguments: object) -> None:
 def make(folder: Path, pairs: int, length: int) -> None:
     """A data folder with ``pairs`` random training sentences of about ``length`` words, like one of nmtkit vocab except
     for the text, of which one line suffices."""
-    data, text = folder / "data", folder / "text"
-    text.write_text(" ".join(f"w{i}" for i in range(WORDS)) + "\n")
-    files = "--train", text, text, "--dev", text, text
+    data, texts = folder / "data", [folder / f"text.{side}" for side in SIDES]
+    for text in texts:
+        text.write_text(" ".join(f"w{i}" for i in range(WORDS)) + "\n")
+    files = "--train", *texts, "--dev", *texts
     nmtkit("prep", "-s", "en", "-t", "de", "--words", "--max-length", WORDS, "-j", 1, *files, "-o", data)
     nmtkit("vocab", "-d", data, "-j", 1)
     header = json.loads((data / "ids.json").read_text())
