@@ -26,7 +26,7 @@ import zstandard
 from nmtkit.errors import UserError, counted
 
 _BLOCK = 1 << 17
-_YOUNG = 5  # seconds
+_YOUNG = 5  # seconds in which the maker of a staging folder surely locks it
 _COLUMN = re.compile(r"(.+?(\.tsv(?:\.gz|\.zst)?)?):([1-9][0-9]*)")
 _DEVICES = (Path("/dev"), Path("/dev/fd"), Path("/proc/self/fd"))
 log = logging.getLogger(__name__)

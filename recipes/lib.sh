@@ -92,10 +92,15 @@ tatoeba() {
     collect_sets de valid test
 }
 
-# train_seeds N: trains run-$model-SEED on $data for each of ${seeds[@]} and, if N is above 1, averages its last N
-# checkpoints (with SCALE=tiny, 3) into averaged-$model-SEED. Sets ${systems[@]}, the models to translate with.
+# train_seeds: trains run-$model-SEED on $data for each of ${seeds[@]}. Transformers are averaged, as in Vaswani et al.
+# 2017: the last 5 checkpoints, or the last 20 of big models (with SCALE=tiny, 3), into averaged-$model-SEED. Sets
+# ${systems[@]}, the models to translate with.
 train_seeds() {
-    local last=$1 seed
+    local last=1 seed
+    case $model in
+        transformer-base*) last=5 ;;
+        transformer-big*) last=20 ;;
+    esac
     if [ "$last" -gt 1 ] && [ "${SCALE:-full}" = tiny ]; then
         last=3
         tiny_training+=(--set training.valid_every=1)

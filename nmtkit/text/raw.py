@@ -37,10 +37,10 @@ class Content(NamedTuple):
 
 
 class Stamp(NamedTuple):
-    """By which a changed file is recognised."""
+    """The size and the modification time of a file, which reveal a change."""
 
     size: int  # bytes
-    changed: int  # nanoseconds
+    modified: int  # nanoseconds
 
 
 def stamp(path: Path) -> Stamp | None:

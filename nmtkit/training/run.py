@@ -81,8 +81,8 @@ def usable_pairs(corpus: Corpus, max_length: int | None) -> np.ndarray:
 def with_concatenations(corpus: Corpus, settings: Training) -> Corpus:
     """The corpus, and after it ``concatenations`` times as many pairs that each concatenate two random pairs.
 
-    Nguyen, Murray and Chiang 2021 (Data augmentation by concatenation for low-resource translation, IWSLT), whose
-    pairs are random, too. They are the same in every epoch.
+    As in Nguyen, Murray and Chiang 2021 (Data augmentation by concatenation for low-resource translation, IWSLT).
+    The concatenations are the same in every epoch.
     """
     if not settings.concatenations:
         return corpus

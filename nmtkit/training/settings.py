@@ -31,7 +31,7 @@ class Training:
     loss: Literal["tokens", "sentences"] = hyperparameter("tokens")
     label_smoothing: float = hyperparameter(0.0)
     word_dropout: float = hyperparameter(0.0)  # probability of dropping a source word or a previous target word
-    concatenations: float = 0.0  # of two random pairs, in each epoch beside the pairs: their number for each pair
+    concatenations: float = 0.0  # of two random pairs, added to each epoch: their ratio to the pairs
     clip_norm: float | None = hyperparameter(None)  # of all gradients together
     clip_factor: float = hyperparameter(1.0)  # times clip_norm at every reduction (``Schedule.reduces``)
     max_epochs: int | None = free(None)

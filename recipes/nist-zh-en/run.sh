@@ -67,11 +67,8 @@ if [ ! -e $data/ids.json ]; then
     nmtkit vocab --data $data "${vocab[@]}"
 fi
 
-# 6. Train with the settings of the preset; finished runs are skipped, others are resumed. The Transformer is the average
-#    of the last 20 checkpoints, as in Vaswani et al. 2017.
-average=1
-if [ "$model" = transformer-big-zhen ]; then average=20; fi
-train_seeds $average
+# 6. Train with the settings of the preset; finished runs are skipped, others are resumed.
+train_seeds
 
 # 7. With several seeds, an ensemble of them, which averages their probabilities.
 system=${systems[0]}

@@ -98,13 +98,7 @@ fi
 
 # 6. Train with the settings of the preset; finished runs are skipped, others are resumed.
 #    For several GPUs: torchrun --nproc-per-node 8 -m nmtkit train ... instead; they share each batch.
-#    Vaswani et al. report the average of the last 5 checkpoints, for big models of the last 20.
-average=1
-case $model in
-    transformer-base*) average=5 ;;
-    transformer-big*) average=20 ;;
-esac
-train_seeds $average
+train_seeds
 
 # 7. With several seeds, an ensemble of them, which averages their probabilities.
 if [ ${#seeds[@]} -gt 1 ]; then

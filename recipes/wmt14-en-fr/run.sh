@@ -131,13 +131,7 @@ fi
 
 # 7. Train with the settings of the preset; finished runs are skipped, others are resumed.
 #    For several GPUs: torchrun --nproc-per-node 8 -m nmtkit train ... instead; they share each batch.
-#    Vaswani et al. report the average of the last 5 checkpoints, for big models of the last 20.
-average=1
-case $model in
-    transformer-base*) average=5 ;;
-    transformer-big*) average=20 ;;
-esac
-train_seeds $average
+train_seeds
 
 # 8. With several seeds, an ensemble of them, which averages their probabilities.
 system=${systems[0]}

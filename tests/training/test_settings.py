@@ -21,6 +21,7 @@ from tests.training.conftest import small_experiment
         ({"dropout_seed": -1}, r"dropout_seed: -1 is not in"),
         ({"save_every": 0}, "save_every: 0.0 is not above 0; null: at validations only"),
         ({"label_smoothing": 1}, r"label_smoothing: 1.0 is not in \[0, 1\)"),
+        ({"concatenations": 11}, r"concatenations: 11.0 is not between 0 and 10"),
         ({"word_dropout": 1}, r"word_dropout: 1.0 is not in \[0, 1\)"),
         ({"clip_norm": 0}, "clip_norm: 0.0 is not above 0; null: no clipping"),
         ({"clip_factor": 0}, r"clip_factor: 0.0 is not in \(0, 1\]"),
