@@ -13,10 +13,14 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import regex
 
 from nmtkit.align.lexicon import Lexicon
 from nmtkit.align.pharaoh import Link
 from nmtkit.symbols import FARTHEST, SPELLINGS, UNK, UNKPOS
+from nmtkit.text.casing import capitalised, is_capitalised
+from nmtkit.text.reversible import JOINER
+from nmtkit.text.scripts import TERMINAL
 
 UNKNOWN = frozenset((SPELLINGS[UNK], *UNKPOS))  # every spelling of an unknown word
 
@@ -27,7 +31,7 @@ LEAST = 0.02  # minimum attention weight for a source word to be a candidate
 _LEAST_WEIGHT = 0.055  # minimum weight of a source word, because links to known words may all be wrong
 _NEAR = {0: 1.0, 1: 0.5, 2: 0.25}  # by distance from an explicit position
 
-_SENTENCE_END = frozenset(".?!…。！？؟।")
+_SENTENCE_END = regex.compile(TERMINAL)
 _OPENING = frozenset("([\"'“‘„‚«‹»›¿¡")  # may precede the first word of a sentence
 
 # Numbers, dates and times; e-mail addresses; URLs.
@@ -187,9 +191,9 @@ def match(looks: Mapping[int, Sequence[float]], weights: Mapping[int, float]) ->
 
 def _begins(words: Sequence[str], place: int) -> bool:
     """True if a sentence begins at this position: the first word, or after sentence-final punctuation."""
-    while place and words[place - 1] in _OPENING:
+    while place and words[place - 1].strip(JOINER) in _OPENING:
         place -= 1
-    return place == 0 or words[place - 1] in _SENTENCE_END
+    return place == 0 or _SENTENCE_END.fullmatch(words[place - 1].strip(JOINER)) is not None
 
 
 def respelled(
@@ -209,7 +213,7 @@ def respelled(
     ``replace_unknown``.
     """
     best = lexicon.best
-    names = [s for s, word in enumerate(written) if split[s] and word[0].isupper() and word not in target]
+    names = [s for s, word in enumerate(written) if split[s] and is_capitalised(word) and word not in target]
     names = [s for s in names if read[s] not in best and read[s].lower() not in best]
     if not names:
         return {}
@@ -280,7 +284,7 @@ def _replaced(
         elif entry is None:
             words[t] = written[s]
         else:
-            words[t] = entry[0].upper() + entry[1:] if capitals and _begins(words, t) else entry
+            words[t] = capitalised(entry, "") if capitals and _begins(words, t) else entry
         replacements.append(Replacement(t, s, entry is not None))
     return words, replacements
 

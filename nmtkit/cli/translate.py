@@ -185,7 +185,7 @@ def translate(
         parts = f"{unknown['translated']} translated, {unknown['copied']} copied, {unknown['left']} left"
         log.info(f"nmtkit: unknown words ({request.unk_origin or 'matched'}): {parts}")
     if terms and number and not met:
-        _warn(f"no line has a term of {terms}; upper and lower case must be as in the file")
+        _warn(f"no line has a term of {terms}; terms are whole words, in upper and lower case as in the file")
     if missing := met[False]:
         _warn(f"{missing} of {counted(met.total(), 'term')} did not fit into the translations; --json names them")
     if long:

@@ -28,10 +28,10 @@ def tune(options: TuneOptions, as_json: Annotated[bool, replace(AS_JSON, before=
             for s, v in zip(tuned.settings, tuned.values, strict=True)
         ]
         best = tried[tuned.settings.index(tuned.best)]
-        print_json({"metric": options.metric, "settings": tried, "best": best})
+        print_json({"metric": tuned.metric, "settings": tried, "best": best})
     else:
         sizes = f"{counted(tuned.sentences, 'sentence')}, the best {tuned.settings[0].beam_size} translations of each"
-        _print(f"{options.metric}: {sizes}; by length penalty, alpha and coverage penalty", tuned)
+        _print(f"{tuned.metric}: {sizes}; by length penalty, alpha and coverage penalty", tuned)
 
 
 def _print(title: str, tuned: Tuned) -> None:

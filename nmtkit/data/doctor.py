@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain, islice, zip_longest
 from pathlib import Path
+from unicodedata import normalize
 
 import numpy as np
 
@@ -24,7 +25,7 @@ from nmtkit.text.manifest import read_json
 from nmtkit.text.pipeline import CONTROL
 from nmtkit.text.raw import NO_WORDS, Files, has_words, pairs_of
 from nmtkit.text.round_trip import ENOUGH, describe_loss
-from nmtkit.text.scripts import wrong_script
+from nmtkit.text.scripts import WITHOUT_SPACES, base_language, wrong_script
 from nmtkit.text.settings import Cleaning, load_prep
 
 _FIRST_LINES = 5  # line numbers per finding
@@ -163,13 +164,14 @@ def _examine_pairs(files: Files, languages: "_Languages", findings: _Findings) -
 
 def _examine_characters(path: Path, train: Path, findings: _Findings) -> None:
     """Report frequent characters that the training text lacks, such as another apostrophe."""
-    texts = [set(line.strip().decode(errors="ignore")) for line in raw_lines(path)]
+    # prep converts all text to one normal form.
+    texts = [set(normalize("NFC", line.strip().decode(errors="ignore"))) for line in raw_lines(path)]
     counts = Counter(chain.from_iterable(texts))
     unseen = {character for character, lines in counts.items() if lines >= max(_KNOWN, _FREQUENT * len(texts))}
     for line in raw_lines(train):
         if not unseen:
             return
-        unseen.difference_update(line.decode(errors="ignore"))
+        unseen.difference_update(normalize("NFC", line.decode(errors="ignore")))
     for character in sorted(unseen, key=lambda character: (-counts[character], character))[:_MOST_UNSEEN]:
         for number, text in enumerate(texts, 1):
             if character in text:
@@ -209,7 +211,8 @@ class _Languages:
                 yield side, f"not in the script of {self._names[side]}"
             elif self._evidence(words, side) < -_SURE:
                 yield side, f"looks like {self._names[1 - side]}, not {self._names[side]}"
-        short, long = sorted((len(src), len(tgt)))
+        count = _characters if any(base_language(name) in WITHOUT_SPACES for name in self._names) else len
+        short, long = sorted((count(src), count(tgt)))
         if long > Cleaning.max_ratio * short:
             yield int(len(tgt) == long), f"more than {Cleaning.max_ratio:g} times as long as the other side"
 
@@ -224,6 +227,10 @@ class _Languages:
                     math.log((own + 0.5) / self._totals[side]) - math.log((other + 0.5) / self._totals[1 - side])
                 )
         return sum(ratios) / len(ratios) if len(ratios) > 2 else 0.0  # one or two words may be names
+
+
+def _characters(words: list[str]) -> int:
+    return sum(map(len, words))
 
 
 def _count(path: Path) -> Counter[str]:

@@ -28,7 +28,7 @@ _READERS = {
 SUFFIXES = tuple(_READERS)
 _SAME = {".htm": ".html", ".markdown": ".md", ".xlf": ".xliff", ".pot": ".po"}  # a translated template is a catalogue
 # Their readers need the target language.
-_WITH_LANGUAGE = (".html", ".htm", ".xhtml", ".epub", ".po", ".pot", ".xliff", ".xlf", ".tmx")
+_WITH_LANGUAGE = (".html", ".htm", ".xhtml", ".docx", ".pptx", ".epub", ".po", ".pot", ".xliff", ".xlf", ".tmx")
 
 
 def is_document(name: str) -> bool:

@@ -126,12 +126,18 @@ class Paragraphs:
 
 
 def set_language(root: Node, language: str) -> None:
-    """Change the language and the writing direction of a page to those of ``language``, where the page has them."""
+    """Change the language and the writing direction of a page to those of ``language``.
+
+    The page gets a language only if it has one, and a direction if it has one or needs one, as a whole page does that
+    is to be read from right to left.
+    """
     for name in root.attrib:
         if name in _LANGUAGE:
             root.set(name, language.replace("_", "-"))
-        elif name == "dir":
-            root.set(name, "rtl" if right_to_left(language) else "ltr")
+    if right_to_left(language) and (_name(root) == "html" or "dir" in root.attrib):
+        root.set("dir", "rtl")
+    elif "dir" in root.attrib:
+        root.set("dir", "ltr")
 
 
 def _name(node: Node) -> str:

@@ -8,6 +8,7 @@ import copy
 import itertools
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 from lxml import etree
@@ -17,6 +18,7 @@ from nmtkit.documents.markup import NOT_XML, SPACE, XML_SPACE, Role, alone, loca
 from nmtkit.documents.places import Builder, Places, Step, is_script, walk
 from nmtkit.documents.segment import Segment
 from nmtkit.errors import UserError
+from nmtkit.text.scripts import right_to_left
 
 Element: TypeAlias = etree._Element
 
@@ -38,6 +40,12 @@ _PARAGRAPHS = [
 _CONTAINERS = {"hyperlink", "ins", "moveTo", "smartTag", "customXml", "sdt", "dir", "bdo"}
 _DROPPED = {"rPr", "proofErr", "lastRenderedPageBreak", "softHyphen"}  # properties, spelling checks, breaks
 _LAYOUT = {"tab", "br", "cr", "ptab"}  # white space between words
+# The properties of paragraphs and runs that stand after the writing direction (ECMA-376, 17.3.1.26 and 17.3.2.28).
+_AFTER_BIDI = frozenset(
+    "adjustRightInd snapToGrid spacing ind contextualSpacing mirrorIndents suppressOverlap jc textDirection "
+    "textAlignment textboxTightWrap outlineLvl divId cnfStyle rPr sectPr pPrChange".split()
+)
+_AFTER_RTL = frozenset("cs em lang eastAsianLayout specVanish oMath rPrChange".split())
 _UNSEEN = {"lang", "altLang", "noProof", "dirty", "err", "smtClean"}  # invisible properties of runs
 
 _ODF_TEXT = "{urn:oasis:names:tc:opendocument:xmlns:text:1.0}"
@@ -53,8 +61,11 @@ _ODF_ASIDE = ["{urn:oasis:names:tc:opendocument:xmlns:office:1.0}annotation", f"
 _ODF_MARGINS = [f"{_ODF_STYLE}{side}{page}" for side in ("header", "footer") for page in ("", "-left", "-first")]
 
 
-def read_ooxml(data: bytes) -> Places:
-    """Read a docx or pptx. Raises UserError if it contains macros or no text, and as ``Archive`` does."""
+def read_ooxml(data: bytes, language: str) -> Places:
+    """Read a docx or pptx, to be translated into ``language``, whose writing direction its paragraphs get.
+
+    Raises UserError if it contains macros or no text, and as ``Archive`` does.
+    """
     archive = Archive(data)
     types = [
         (part.get("PartName", "").removeprefix("/"), part.get("ContentType", ""))
@@ -65,7 +76,8 @@ def read_ooxml(data: bytes) -> Places:
     names = [name for name, kind in types if name and kind.endswith(_PARTS)]
     if not names:
         raise UserError("contains no text of a docx or pptx")
-    return _places(archive, names, lambda tree: tree.iter(*_PARAGRAPHS), _add_paragraph)
+    add = partial(_add_paragraph, rtl=right_to_left(language))
+    return _places(archive, names, lambda tree: tree.iter(*_PARAGRAPHS), add)
 
 
 def read_odf(data: bytes) -> Places:
@@ -138,8 +150,8 @@ class _Link(NamedTuple):
     after: tuple[Element, ...]
 
 
-def _add_paragraph(places: Places, paragraph: Element) -> None:
-    """Add a paragraph of Office Open XML.
+def _add_paragraph(places: Places, paragraph: Element, rtl: bool) -> None:
+    """Add a paragraph of Office Open XML. rtl: whether its translation is written from right to left.
 
     The formatting of most of its letters is that of the paragraph. Runs with other formatting are markup around their
     text. Neighbours that look alike are joined, because spelling checks and editing leave many.
@@ -173,7 +185,12 @@ def _add_paragraph(places: Places, paragraph: Element) -> None:
             builder.start(element, splits=False)
         elif builder.inside:
             builder.end()
-    places.add(builder.segment(), lambda translated: _put_paragraph(paragraph, translated, looks, base))
+
+    def put(translated: Segment) -> None:
+        _put_paragraph(paragraph, translated, looks, base)
+        _set_direction(paragraph, rtl)
+
+    places.add(builder.segment(), put)
 
 
 def _content(parent: Element) -> list[Element]:
@@ -311,6 +328,37 @@ def _put_paragraph(paragraph: Element, segment: Segment, looks: dict[Hashable, E
             inside.pop()
     if last is not None:
         paragraph.append(last)
+
+
+def _set_direction(paragraph: Element, rtl: bool) -> None:
+    """Set the writing direction of a paragraph and its runs."""
+    if "wordprocessingml" in str(paragraph.tag):
+        _switch(paragraph, "bidi", rtl, _AFTER_BIDI)
+        for run in paragraph.iter(paragraph.tag[:-1] + "r"):
+            _switch(run, "rtl", rtl, _AFTER_RTL)
+        return
+    properties = paragraph.find("{*}pPr")
+    if rtl:
+        if properties is None:
+            properties = paragraph.makeelement(paragraph.tag + "Pr")
+            paragraph.insert(0, properties)
+        properties.set("rtl", "1")
+    elif properties is not None:
+        properties.attrib.pop("rtl", None)
+
+
+def _switch(node: Element, name: str, on: bool, later: frozenset[str]) -> None:
+    """Switch a property of a paragraph or run on or off. later: the properties that the schema has after it."""
+    properties = node.find("{*}" + local_name(node) + "Pr")
+    if properties is None and on:
+        properties = node.makeelement(node.tag + "Pr")
+        node.insert(0, properties)
+    for old in [] if properties is None else properties.findall("{*}" + name):
+        properties.remove(old)
+    if on:
+        new = properties.makeelement(f"{{{etree.QName(node).namespace}}}{name}")
+        place = next((i for i, each in enumerate(properties) if local_name(each) in later), len(properties))
+        properties.insert(place, new)
 
 
 def _shell(parent: Element, container: Element) -> Element:

@@ -4,11 +4,15 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+import regex
 from sentencex import segment
 
-from nmtkit.text.scripts import WITHOUT_SPACES, base_language
+from nmtkit.text.scripts import CHARACTERS, WITHOUT_SPACES, base_language
 
 _WINDOW = 4_000  # characters
+# The ends of sentences that sentencex does not know: Khmer, Tibetan before a space, and the Ethiopic full stop as two
+# word spaces.
+_END = regex.compile(r"(?V1)(?<=[។៕]|፡፡|།(?=\s))(?=\s*\S)")
 
 
 class Span(NamedTuple):
@@ -46,20 +50,26 @@ def _segmented(line: str, language: str) -> Iterator[str]:
     while len(line) > _WINDOW:
         # sentencex is quadratic in the length of a text with quotes. The last sentence of a window may be incomplete.
         pieces = segment(language, line[:_WINDOW])
-        yield from pieces[:-1] or pieces
-        line = line[sum(map(len, pieces[:-1] or pieces)) :]
-    yield from segment(language, line)
+        pieces = pieces[:-1] or pieces
+        yield from itertools.chain.from_iterable(map(_END.splititer, pieces))
+        line = line[sum(map(len, pieces)) :]
+    for piece in segment(language, line):
+        yield from _END.splititer(piece)
 
 
-def between(text: str, spans: Sequence[Span], language: str) -> list[str]:
+def between(text: str, spans: Sequence[Span], source: str, target: str) -> list[str]:
     """The text before each sentence and after the last one, for use between their translations.
 
-    If the source has no space between two sentences, as in Chinese, a target ``language`` with spaces gets one.
+    If there is no space between two sentences, as in Chinese, a language with spaces gets one. A single space between
+    sentences of a language with spaces is left out in Chinese and Japanese.
     """
     starts, ends = [*(span.start for span in spans), len(text)], [0, *(span.end for span in spans)]
     gaps = [text[end:start] for end, start in zip(ends, starts, strict=True)]
-    space = "" if base_language(language) in WITHOUT_SPACES else " "
-    return [gap or (space if 0 < number < len(spans) else "") for number, gap in enumerate(gaps)]
+    src, tgt = base_language(source), base_language(target)
+    instead = {} if tgt in WITHOUT_SPACES else {"": " "}
+    if tgt in CHARACTERS and src not in WITHOUT_SPACES:
+        instead = {" ": ""}
+    return [instead.get(gap, gap) if 0 < number < len(spans) else gap for number, gap in enumerate(gaps)]
 
 
 def whole_lines(lines: Sequence[str]) -> list[Span]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
+import regex
 import srt
 import webvtt
 
@@ -14,10 +15,11 @@ from nmtkit.documents.places import Places, divided, joined, tagged, untagged
 from nmtkit.documents.segment import Mark, Segment
 from nmtkit.documents.text import decoded, encoded
 from nmtkit.errors import UserError
+from nmtkit.text.scripts import TERMINAL
 
 _PAUSE = 2.0  # maximum seconds between two cues of a sentence
 _CUES = 4  # maximum number of cues of a sentence: some songs and some languages have no full stops
-_END = re.compile(r"""[.!?…。！？:♪♫\])](?:["'»”’)]|</[a-z]+>)*$""")
+_END = regex.compile(rf"""(?:{TERMINAL}|[:♪♫\])])(?:["'»”’)]|</[a-z]+>)*$""")
 _NEW = re.compile(r"(?:<[bi]>)*[♪♫\[(]|<v")  # a song, a sound, or another speaker
 _DASH = re.compile(r"\s*[-–—]\s*")
 

@@ -47,6 +47,7 @@ class Plan(NamedTuple):
     """The sentences of segments; ``finish`` makes segments of their translations."""
 
     segments: Sequence[Segment]
+    source: str  # language
     target: str  # language
     parts: list[list[_Sentence]]  # of each segment
 
@@ -70,7 +71,7 @@ class Plan(NamedTuple):
         """
         answers, finished = iter(translations), list[Segment]()
         for number, (segment, parts) in enumerate(zip(self.segments, self.parts, strict=True), 1):
-            gaps = between(segment.text, [part.span for part in parts], self.target)
+            gaps = between(segment.text, [part.span for part in parts], self.source, self.target)
             text, aligned, doubtful = gaps[0], list[Part](), False
             edges = sorted({place for mark in segment.marks for place in mark[:2]})
             for part, gap in zip(parts, gaps[1:], strict=True):
@@ -141,7 +142,7 @@ def plan(
             text, holes = with_stand_ins(segment.text, span.start, span.end, inside, words)
             parts.append(_Sentence(span, text, holes, nothing_else(segment.text, span, inside)))
         every.append(parts)
-    return Plan(segments, target, every)
+    return Plan(segments, source, target, every)
 
 
 def _whole(spans: list[Span], kept: list[Span]) -> list[tuple[Span, list[Span]]]:

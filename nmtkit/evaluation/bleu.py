@@ -11,6 +11,8 @@ from typing import NamedTuple
 from sacrebleu import BLEU, CHRF, TER
 from sacrebleu.metrics.base import Metric, Signature
 
+from nmtkit.text.scripts import CHARACTERS, WITHOUT_SPACES, base_language
+
 References = Sequence[Sequence[str]]
 
 
@@ -53,6 +55,24 @@ TEXT_METRICS: Mapping[str, Callable[[], Metric]] = {
     "chrF2": CHRF,
     "TER": TER,
 }
+# In languages without spaces between words, BLEU counts characters; of other scripts in Chinese text, words.
+_CHARACTER_METRICS: Mapping[str, Callable[[], Metric]] = {
+    "sacreBLEU-zh": partial(BLEU, tokenize="zh", force=True),
+    "sacreBLEU-char": partial(BLEU, tokenize="char", force=True),
+}
+
+
+def standard_bleu(language: str) -> str:
+    """The name of the BLEU that is usual for plain text in this language."""
+    base = base_language(language)
+    if base not in WITHOUT_SPACES:
+        return "sacreBLEU-13a"
+    return "sacreBLEU-zh" if base in CHARACTERS and base != "ja" else "sacreBLEU-char"
+
+
+def text_metrics(language: str) -> list[str]:
+    """The names of the metrics for plain text in this language."""
+    return [*dict.fromkeys([standard_bleu(language), *TEXT_METRICS])]
 
 
 def score(name: str, hyps: Sequence[str], refs: References) -> Score:
@@ -63,8 +83,8 @@ def score(name: str, hyps: Sequence[str], refs: References) -> Score:
 
 
 def metric_named(name: str) -> Metric:
-    """A new metric of ``WORD_METRICS`` or ``TEXT_METRICS``; a sacreBLEU metric keeps state between test sets."""
-    return {**WORD_METRICS, **TEXT_METRICS}[name]()
+    """A new metric; a sacreBLEU metric keeps state between test sets."""
+    return {**WORD_METRICS, **TEXT_METRICS, **_CHARACTER_METRICS}[name]()
 
 
 def sentence_chrf(hyp: str, ref: str) -> float:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from nmtkit.errors import UserError
-from nmtkit.evaluation.bleu import TEXT_METRICS, WORD_METRICS, References, Score, score
+from nmtkit.evaluation.bleu import WORD_METRICS, References, Score, score, text_metrics
 from nmtkit.evaluation.forced import CrossEntropy
 from nmtkit.evaluation.names import Names, UnknownCounts, names_kept
 from nmtkit.evaluation.significance import Test, Tested, mean_and_deviation, paired_test
@@ -26,6 +26,7 @@ class System:
     refs: list[list[str]] | None = None
     forced: CrossEntropy | None = None  # that of the first reference; None for files
     unknown: UnknownCounts | None = None  # in the translations, if known
+    language: str = "en"  # of the translations
 
 
 class Compared(NamedTuple):
@@ -172,4 +173,4 @@ def _inputs(system: System) -> Mapping[str, Input]:
     if system.texts is None or system.refs is None:
         return dict.fromkeys(WORD_METRICS, of_words)
     of_text: Input = ("plain text", system.texts, system.refs)
-    return {**dict.fromkeys(WORD_METRICS, of_words), **dict.fromkeys(TEXT_METRICS, of_text)}
+    return {**dict.fromkeys(WORD_METRICS, of_words), **dict.fromkeys(text_metrics(system.language), of_text)}

@@ -9,6 +9,7 @@ from collections.abc import Container, Sequence
 from typing import NamedTuple
 
 from nmtkit.align.posunk import UNKNOWN
+from nmtkit.text.casing import is_capitalised
 from nmtkit.text.truecasing import sentence_starts
 
 _SYMBOL = re.compile("|".join(map(re.escape, sorted(UNKNOWN))))
@@ -39,7 +40,7 @@ def names(words: Sequence[str], common: Container[str]) -> Counter[str]:
     return Counter(
         word
         for word, start in zip(words, starts, strict=True)
-        if word[0].isupper() and not (start and word.lower() in common)
+        if is_capitalised(word) and not (start and word.lower() in common)
     )
 
 

@@ -10,13 +10,14 @@ from nmtkit.data import batches
 from nmtkit.data.corpus import Corpus
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError, counted
-from nmtkit.evaluation.bleu import score
+from nmtkit.evaluation.bleu import score, standard_bleu
 from nmtkit.folders import TextFiles
 from nmtkit.lines import read_lines
 from nmtkit.search.batching import translate_each
 from nmtkit.search.settings import Search
 from nmtkit.text.manifest import reference_files
 from nmtkit.text.pipeline import TextPipeline
+from nmtkit.text.settings import in_form
 from nmtkit.training import distributed
 from nmtkit.training.run import Run
 from nmtkit.training.validation import Validation, teacher_forced
@@ -28,14 +29,20 @@ class DevelopmentSet:
 
     corpus: Corpus
     pairs: np.ndarray  # (P,) indices of the pairs with words on both sides
-    references: list[list[str]]  # one or more lists of raw lines
+    references: list[list[str]]  # one or more lists of raw lines, in the normal form of the side
     vocabulary: Vocabulary
     pipeline: TextPipeline
 
+    @property
+    def metric(self) -> str:
+        """The name of the BLEU that is computed."""
+        standard = standard_bleu(self.pipeline.side.language)
+        return "13a-lc" if self.pipeline.side.lowercase and standard == "sacreBLEU-13a" else standard
+
     def describe_bleu(self) -> str:
         """For example "BLEU of the development set: sacreBLEU 13a, without case, 4 references"."""
-        case = ", without case" if self.pipeline.side.lowercase else ""
-        return f"BLEU of the development set: sacreBLEU 13a{case}, {counted(len(self.references), 'reference')}"
+        name = "sacreBLEU 13a, without case" if self.metric == "13a-lc" else self.metric.replace("-", " ")
+        return f"BLEU of the development set: {name}, {counted(len(self.references), 'reference')}"
 
     @classmethod
     def load(cls, data: Path) -> "DevelopmentSet":
@@ -51,7 +58,8 @@ class DevelopmentSet:
                 "give nmtkit prep another one, then run nmtkit vocab"
             )
         files = reference_files(data, "dev")
-        references = [list(read_lines(path)) for path in files]
+        pipeline = TextPipeline.load(data, "tgt")
+        references = [[in_form(pipeline.side, line) for line in read_lines(path)] for path in files]
         for path, lines in zip(files, references, strict=True):
             if len(lines) != len(corpus):
                 raise UserError(
@@ -59,7 +67,7 @@ class DevelopmentSet:
                     "make the folder again with nmtkit prep"
                 )
         vocabulary = Vocabulary.load(TextFiles(data).vocabulary("tgt"))
-        return cls(corpus, pairs, references, vocabulary, TextPipeline.load(data, "tgt"))
+        return cls(corpus, pairs, references, vocabulary, pipeline)
 
 
 def validate(run: Run, development: DevelopmentSet, seen: np.ndarray, search: Search) -> Validation:
@@ -78,6 +86,5 @@ def validate(run: Run, development: DevelopmentSet, seen: np.ndarray, search: Se
     translations = distributed.gather([beam[0].ids for _, beam in found])
     # Detokenised, so that BLEU, by which checkpoints are ranked, does not depend on the segmentation.
     texts = [development.pipeline.text(development.vocabulary.tokens(ids)) for ids in translations]
-    metric = "13a-lc" if development.pipeline.side.lowercase else "sacreBLEU-13a"
-    bleu = score(metric, texts, development.references).value
+    bleu = score(development.metric, texts, development.references).value
     return Validation(cross_entropy, errors, bleu, train_errors)

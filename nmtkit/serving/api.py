@@ -151,7 +151,7 @@ def _defaults(default: Request, options: dict[str, Any]) -> dict[str, Any]:
 async def _written(model: Description, text: str, spans: list[Span], answers: list[Answer], began: float) -> bytes:
     """The JSON answer, assembled from the workers' JSON fields."""
     best = [answer.texts[0] for answer in answers]
-    gaps = between(text, spans, model.target)
+    gaps = between(text, spans, model.source, model.target)
     whole = "".join(part for pair in zip(gaps, [*best, ""], strict=True) for part in pair)
     parts = []
     for number, (span, before, answer) in enumerate(zip(spans, gaps, answers, strict=False)):

@@ -155,7 +155,7 @@ async def _translated_text(
     answers = iter(await service.answers(http, Kind(model.name, request, full=False), sources, None))
     translated = []
     for text, each in zip(texts, spans, strict=True):
-        gaps = between(text, each, model.target)
+        gaps = between(text, each, model.source, model.target)
         ranked = _ranked([answer.texts for answer in itertools.islice(answers, len(each))])
         translated.append(
             ["".join(part for pair in zip(gaps, [*best, ""], strict=True) for part in pair) for best in ranked]

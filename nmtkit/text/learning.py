@@ -44,7 +44,7 @@ def learn_truecasers(work: Work, kept: int, pool: Workers) -> None:
         model = TextFiles(work.folder).truecasing(side)
         if settings.truecase and not model.exists():
             runs = _count(work, side, "cases", _cases, kept, pool)
-            write_file(model, learn_truecaser(Counter(dict(most_frequent(runs, _LEARNT_FROM)))))
+            write_file(model, learn_truecaser(Counter(dict(most_frequent(runs, _LEARNT_FROM))), settings.language))
 
 
 def learn_segmenters(work: Work, kept: int, pool: Workers) -> None:
@@ -59,10 +59,10 @@ def learn_segmenters(work: Work, kept: int, pool: Workers) -> None:
         if all(path(side).exists() for side in sides):
             continue
         groups = [sides] if prep.joint else [[side] for side in sides]  # one model per group
-        runs = {}
+        runs, languages = {}, {"src": prep.src.language, "tgt": prep.tgt.language}
         for side in sides:
             truecaser = files.truecasing(side) if files.truecasing(side).exists() else None
-            runs[side] = _count(work, side, "words", partial(_words, truecaser), kept, pool)
+            runs[side] = _count(work, side, "words", partial(_words, truecaser, languages[side]), kept, pool)
         # Two groups learn at the same time, sharing the memory, in processes that return it to the system at their end.
         function = partial(learn, prep, _LEARNT_FROM // len(groups))
         with progress(f"learning {amount:,} {what}"), Workers(min(pool.count, 2)) as learners:
@@ -106,9 +106,11 @@ def _cases(chunk: Chunk) -> Counter[str]:
     return count_cases(split_lines(chunk))
 
 
-def _words(truecaser: Path | None, chunk: Chunk) -> Counter[str]:
+def _words(truecaser: Path | None, language: str, chunk: Chunk) -> Counter[str]:
     """Counts of the words of a chunk, truecased if there is a model."""
-    sentences = split_lines(chunk) if truecaser is None else map(_truecaser(truecaser).apply, split_lines(chunk))
+    sentences = (
+        split_lines(chunk) if truecaser is None else map(_truecaser(truecaser, language).apply, split_lines(chunk))
+    )
     return Counter(chain.from_iterable(sentences))
 
 

@@ -10,19 +10,20 @@ from pathlib import Path
 from re import Match
 from typing import Any
 
-from sacremoses import MosesDetokenizer, MosesDetruecaser
+from sacremoses import MosesDetokenizer
 
 from nmtkit.errors import UserError
 from nmtkit.folders import SideName, TextFiles
 from nmtkit.lines import copy_file
 from nmtkit.text import reversible
 from nmtkit.text.bpe import Segmenter
+from nmtkit.text.casing import lower
 from nmtkit.text.command import Command
 from nmtkit.text.moses import make_tokenizer, normalizations
 from nmtkit.text.scripts import base_language
 from nmtkit.text.sentencepieces import MARK, SentencePieces
 from nmtkit.text.settings import MOSES, Side, in_form, load_prep
-from nmtkit.text.truecasing import Truecaser
+from nmtkit.text.truecasing import Truecaser, detruecased
 
 # Invisible characters that are not white space to str.split.
 CONTROL = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f]")
@@ -52,7 +53,6 @@ class TextPipeline:
         self._tokenizer = make_tokenizer(language) if side.tokenizer in MOSES else None
         self._detokenizer = MosesDetokenizer(language) if side.tokenizer in MOSES else None
         self._protected = [re.compile(pattern) for pattern in side.protected]
-        self._detruecaser = MosesDetruecaser()
 
     @classmethod
     def load(cls, folder: Path, side: SideName, trusted: bool = False, known: Set[str] | None = None) -> "TextPipeline":
@@ -72,7 +72,7 @@ class TextPipeline:
             segmenter = Segmenter.load(files.merges(side), known)
         elif settings.segmentation == "sentencepiece":
             segmenter = SentencePieces.load(files.sentencepieces(side))
-        truecaser = Truecaser.load(files.truecasing(side)) if settings.truecase else None
+        truecaser = Truecaser.load(files.truecasing(side), settings.language) if settings.truecase else None
         return cls(settings, truecaser, segmenter)
 
     def tokens(self, line: str) -> list[str]:
@@ -88,7 +88,7 @@ class TextPipeline:
         return self._lowercase(self.surface_words(line))
 
     def _lowercase(self, words: list[str]) -> list[str]:
-        return [word.lower() for word in words] if self.side.lowercase else words
+        return [lower(word, self.side.language) for word in words] if self.side.lowercase else words
 
     def surface_words(self, line: str) -> list[str]:
         """The words of a raw line before lower-casing, truecasing and segmentation."""
@@ -150,7 +150,7 @@ class TextPipeline:
         """Detokenised text: subwords joined, truecasing undone, punctuation attached."""
         words = self.words(tokens)
         if self.truecaser is not None:
-            words = self._detruecaser.detruecase(" ".join(words))
+            words = detruecased(words, self.side.language)
         if self._detokenizer is None:
             return reversible.join(words) if self.side.tokenizer == "reversible" else " ".join(words)
         try:

@@ -25,7 +25,6 @@ from nmtkit.text.moses import has_moses_rules
 from nmtkit.text.pipeline import TextPipeline, copy_prep
 from nmtkit.text.raw import Files
 from nmtkit.text.round_trip import round_trip, sample
-from nmtkit.text.scripts import CHARACTERS, WITHOUT_SPACES, base_language
 from nmtkit.text.settings import TWO_FILES, Cleaning, Development, Prep, load_prep
 from nmtkit.text.work import CHUNK_LINES, Work, join_lines, remove, split_lines
 
@@ -119,9 +118,9 @@ def _warn_of_languages(prep: Prep) -> None:
     for side in (prep.src, prep.tgt):
         if side.tokenizer not in ("moses", "reversible") or side.command:
             continue
-        language = base_language(side.language)
-        if language in WITHOUT_SPACES and (side.tokenizer == "moses" or language not in CHARACTERS):
-            tokenizer, more = ("reversible", "") if language in CHARACTERS else ("none", " and `sentencepiece`")
+        if not side.finds_words:
+            reversible = replace(side, tokenizer="reversible").finds_words
+            tokenizer, more = ("reversible", "") if reversible else ("none", " and `sentencepiece`")
             remedy = f"use `tokenizer` {side.language}={tokenizer}{more}, or a segmenter as `tokenizer_command`"
             problem = "written without spaces, and this tokenizer does not find its words"
             log.warning(f"language {side.language}: {problem}; {remedy}")

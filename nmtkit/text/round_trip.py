@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from nmtkit.lines import parse_line, raw_lines
+from nmtkit.text.casing import lower
 from nmtkit.text.pipeline import TextPipeline
 from nmtkit.text.settings import in_form
 
@@ -37,7 +38,7 @@ def round_trip(pipeline: TextPipeline, lines: Iterable[str]) -> RoundTrip:
     total = same = 0
     first: tuple[str, str] | tuple[None, None] = None, None
     for line in lines:
-        written = in_form(pipeline.side, line.lower() if pipeline.side.lowercase else line)
+        written = in_form(pipeline.side, lower(line, pipeline.side.language) if pipeline.side.lowercase else line)
         back = pipeline.text(pipeline.tokens(line))
         total += 1
         if written.split() == back.split():

@@ -37,11 +37,14 @@ def broken_rule(line: str, src: list[str], tgt: list[str], prep: Prep, heldout: 
     cleaning = prep.cleaning
     if not line.isprintable() and CONTROL.search(line):
         return "control"
-    short, long = sorted((len(src), len(tgt)))
-    if short == 0:
+    if not (src and tgt):
         return "empty"
-    if cleaning.max_length and long > cleaning.max_length:
+    sides = (src, prep.src.finds_words), (tgt, prep.tgt.finds_words)
+    if cleaning.max_length and any(found and len(words) > cleaning.max_length for words, found in sides):
         return "long"
+    # The number of words if both sides have words, else that of characters.
+    count = len if sides[0][1] and sides[1][1] else _characters
+    short, long = sorted((count(src), count(tgt)))
     if cleaning.max_ratio and long > cleaning.max_ratio * short:
         return "ratio"
     if "identical" in cleaning.drop and src == tgt:
@@ -53,3 +56,7 @@ def broken_rule(line: str, src: list[str], tgt: list[str], prep: Prep, heldout: 
     if "overlap" in cleaning.drop and pair_hash(src, tgt) in heldout:
         return "overlap"
     return None
+
+
+def _characters(words: list[str]) -> int:
+    return sum(map(len, words))

@@ -5,9 +5,15 @@ from functools import cache
 
 import regex
 from langcodes import Language
+from langcodes.data_dicts import LIKELY_SUBTAGS
 
-CHARACTERS = ("zh", "yue", "ja")  # languages in which the reversible tokenizer makes each character a token
-WITHOUT_SPACES = (*CHARACTERS, "th", "lo", "km", "my", "bo")  # between words or sentences
+# Languages in which the reversible tokenizer makes each character a token, and all that are written without spaces
+# between words. Tibetan and Dzongkha have none either, but a mark after each syllable, which is a token.
+CHARACTERS = ("zh", "cmn", "lzh", "wuu", "yue", "ja")
+WITHOUT_SPACES = (*CHARACTERS, "bo", "dz", "khb", "km", "lo", "mnw", "my", "nod", "shn", "th", "tts")
+SYLLABLES = ("bo", "dz")
+# The end of a sentence in any script. The Ethiopic full stop is often written as two word spaces.
+TERMINAL = r"(?:[\p{Sentence_Terminal}…]|፡፡)"
 
 # Codes of ISO 15924. CLDR names one script for each language; some are combinations, and some languages use several.
 _PARTS = {
@@ -17,10 +23,15 @@ _PARTS = {
 _SEVERAL = {
     "az kk ky tg tk tt ug uz": "Arab Cyrl Latn", "bs sh sr": "Cyrl Latn", "mn": "Cyrl Mong", "pa sd": "Arab Deva Guru",
     "ber kab rif shi tzm zgh": "Arab Latn Tfng", "ckb ha kmr ku ms sdh wo": "Arab Latn",
-    "cr crk csw iu oj": "Cans Latn", "bm dyu ff man mnk": "Adlm Arab Latn Nkoo", "ks": "Arab Deva",
+    "cr crk csw iu oj": "Cans Latn", "bm dyu man mnk": "Adlm Arab Latn Nkoo", "ks": "Arab Deva",
+    "ff fub fuc fuf fuh fuv": "Adlm Arab Latn", "har": "Arab Ethi Latn", "kyu": "Kali Latn Mymr", "mni": "Beng Mtei",
 }  # fmt: skip
 _SCRIPTS = {language: scripts for group, scripts in _SEVERAL.items() for language in group.split()}
-_WRITTEN_AS = {"aii": "syr", "azb": "az-Arab", "pbt": "ps"}  # langcodes lacks the script of these
+# Languages whose script langcodes lacks, as others in it.
+_WRITTEN_AS = {"aii": "syr", "azb": "az-Arab", "grc": "el", "hbo": "he", "jrb": "he", "pbt": "ps", "uzs": "uz-Arab"}
+_WRITTEN_AS |= dict.fromkeys(
+    "abv acm acq acw acx aeb afb ajp apc apd ars ary arz auz avl ayh ayl ayn ayp shu".split(), "ar"
+)
 _RIGHT_TO_LEFT = frozenset("Adlm Arab Aran Armi Hebr Mand Nkoo Rohg Samr Syrc Thaa".split())
 _COMMON = r"\p{sc=Zyyy}\p{sc=Zinh}"  # letters of no script, such as a modifier apostrophe
 _LETTER = regex.compile(rf"(?V1)[\p{{L}}--[{_COMMON}]]")
@@ -32,7 +43,7 @@ def base_language(language: str) -> str:
 
 
 def right_to_left(language: str) -> bool:
-    """True if the language (ar, pa-Arab) is usually written from right to left."""
+    """True if the language (ar, pa-Arab) is usually written from right to left; of an unknown one, False."""
     return _tag(language).maximize().script in _RIGHT_TO_LEFT
 
 
@@ -51,8 +62,13 @@ def _tag(language: str) -> Language:
 
 @cache
 def _foreign(language: str) -> regex.Pattern[str]:
-    """Matches a letter that is in none of the language's scripts; a script in the code (sr-Cyrl) is the only one."""
+    """Matches a letter that is in none of the language's scripts; a script in the code (sr-Cyrl) is the only one.
+
+    For a language whose scripts are not known, it matches nothing.
+    """
     tag = _tag(language)
+    if not (tag.script or str(tag.language) in _SCRIPTS or str(tag.language) in LIKELY_SUBTAGS):
+        return regex.compile("(?!)")
     usual = str(tag.maximize().script)
     scripts = _PARTS.get(usual, usual) if tag.script else _SCRIPTS.get(str(tag.language), _PARTS.get(usual, usual))
     own = "".join(rf"\p{{sc={script}}}" for script in scripts.split())

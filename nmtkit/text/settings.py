@@ -3,12 +3,14 @@
 import re
 import unicodedata
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
 from nmtkit.config import build, load_yaml, require_counts
 from nmtkit.errors import UserError
 from nmtkit.folders import TextFiles, check_regular
+from nmtkit.text.scripts import CHARACTERS, SYLLABLES, WITHOUT_SPACES, base_language
 
 Drop = Literal["identical", "script", "overlap", "duplicate"]
 # reversible: words and punctuation marks with joiners (reversible.py). moses: Moses' rules. characters: Moses' rules,
@@ -45,6 +47,19 @@ class Side:
                 re.compile(pattern)
             except re.error as error:
                 raise ValueError(f"`protect`: {pattern!r} is not a regular expression: {error}") from None
+
+    @cached_property
+    def finds_words(self) -> bool:
+        """Whether the tokens before segmentation are words, characters or syllables, so that lengths can be compared.
+
+        Text in a language without spaces between words may be separated before prep, but not for SentencePiece.
+        """
+        language = base_language(self.language)
+        if language not in WITHOUT_SPACES or self.command is not None:
+            return True
+        if self.tokenizer == "none":
+            return self.segmentation != "sentencepiece"
+        return self.tokenizer != "moses" and language in (*CHARACTERS, *SYLLABLES)
 
 
 @dataclass(frozen=True)

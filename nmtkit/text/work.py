@@ -205,11 +205,17 @@ class Work:
 
 
 def _with_form(side: Side, path: Path, content: Content) -> Side:
-    """The side with the normal form of most of its training text; Moses' tokens stay as Moses makes them."""
+    """The side with the normal form of most of its training text; Moses' tokens stay as Moses makes them.
+
+    Text of which most lines are in neither form, as Bengali with the usual letters RRA and YYA, stays as it is written.
+    """
     if side.tokenizer != "reversible":
         return side
     form: Literal["NFC", "NFD"] = "NFD" if content.nfd < content.nfc else "NFC"
-    if others := min(content.nfc, content.nfd):
+    others = min(content.nfc, content.nfd)
+    if 2 * others > content.lines:
+        return side
+    if others:
         log.info(
             f"{path}: {others:,} of {content.lines:,} lines are converted to {form}, the normal form of the others"
         )

@@ -4,13 +4,14 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import NamedTuple
 
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.search.constraints import Automaton, Edges, Form, Term
 from nmtkit.symbols import UNK
 from nmtkit.text.bpe import Segmenter
+from nmtkit.text.casing import capitalised, lower
 from nmtkit.text.pipeline import TextPipeline, letters
 from nmtkit.text.sentencepieces import MARK, SentencePieces
 from nmtkit.translation.pieces import SENTENCE_END, Met
@@ -66,7 +67,7 @@ class Glossary:
         """The longest term that begins at this word and its number of words, or None and 1."""
         firsts = [words[place]]
         if place == 0 or SENTENCE_END.search(letters(words[place - 1])):
-            firsts.append(_with_first(words[place], str.lower))
+            firsts.append(_with_first(words[place], partial(lower, language=self.reader.side.language)))
         for first in firsts:
             for length, source in self._beginning.get(first, ()):
                 if self._words[source][1:] == tuple(words[place + 1 : place + length]):
@@ -105,7 +106,7 @@ class Glossary:
         for text in self._targets[source]:
             usual, capital = (
                 spelling.split() if self.tokenized else self.writer.tokens(spelling)
-                for spelling in (text, _with_first(text, str.upper))
+                for spelling in (text, _with_first(text, partial(capitalised, language=self.writer.side.language)))
             )
             forms.append(self._spelled(text, usual, initial=False))
             if capital != usual and UNK not in self.vocab.ids(capital):

@@ -12,15 +12,17 @@ from operator import itemgetter
 from typing import NamedTuple, TypeVar
 
 import numpy as np
+import regex
 
 from nmtkit.align.posunk import Replacement
 from nmtkit.search.beam import Floats
 from nmtkit.text.pipeline import TextPipeline, letters
+from nmtkit.text.scripts import TERMINAL
 
 T = TypeVar("T")
 
 _CLOSING = "[\"'»”’)\\]}」』）]"  # may follow a mark before the next word
-SENTENCE_END = re.compile(f"[.!?…。！？؟।]{_CLOSING}*$")
+SENTENCE_END = regex.compile(f"{TERMINAL}{_CLOSING}*$")
 _PUNCTUATION = re.compile(f"[,;:–—、，；：]$|{_CLOSING}$")
 _CLOSER = re.compile(f"{_CLOSING}+")
 

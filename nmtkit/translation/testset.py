@@ -17,7 +17,7 @@ from nmtkit.lines import atomic_write, check_read_once, read_lines
 from nmtkit.machine.progress import progress
 from nmtkit.ops.precision import Precision
 from nmtkit.text.manifest import reference_files
-from nmtkit.text.settings import Side
+from nmtkit.text.settings import Side, in_form
 from nmtkit.translation import loading
 from nmtkit.translation.request import Request
 from nmtkit.translation.stream import FIRST_WINDOW, windows
@@ -36,6 +36,10 @@ class HeldOut(NamedTuple):
     refs: list[list[str]]  # one or more references for all lines
     source_path: Path
     ref_paths: list[Path]
+
+    def refs_like(self, side: Side) -> list[list[str]]:
+        """The references in the Unicode normal form of a model's target side, as its translations are."""
+        return [[in_form(side, line) for line in ref] for ref in self.refs]
 
 
 @dataclass(frozen=True)
@@ -119,7 +123,7 @@ def translate_held_out(
     replace unknown words.
     """
     held_out = read_held_out(data, split)
-    sources, refs = held_out.sources, held_out.refs
+    sources = held_out.sources
     translator, hyp_path = loading.load(model, device, precision=precision), ModelFolder.at(model).translations(split)
     log.info(
         "translating the %s of %s with %s%s",
@@ -135,6 +139,7 @@ def translate_held_out(
 
     # Tokenised BLEU compares the model's output with references in the model's own words, BPE undone.
     reader, writer = translator.sources[0].pipeline, translator.tgt_pipeline
+    refs = held_out.refs_like(writer.side)
     ref_words = [[writer.truecase(writer.tokenize(line)) for line in ref] for ref in refs]
     pairs = [  # the cross-entropy is that of the first reference
         (source, ref)
@@ -151,6 +156,7 @@ def translate_held_out(
         refs,
         cross_entropy([log_probs for [log_probs] in scored]) if pairs else None,
         _unknown(translations),
+        writer.side.language,
     )
     known = translator.tgt_vocab.known
     # In the model's tokens; with BPE, hardly any is unknown.

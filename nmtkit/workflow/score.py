@@ -56,7 +56,8 @@ class ScoreOptions:
     seeds: bool = option(False, Option(
         "Show mean and standard deviation, for translations by one system trained with several seeds.", FILES))
     language: str | None = option(None, Option(
-        "Target language, for the Moses tokenizer.  [default: that of the data folder, or en]", FILES,
+        "Target language, for the Moses tokenizer, and for BLEU of characters if it has no spaces between words.  "
+        "[default: that of the data folder, or en]", FILES,
         names="--language -l"))
     tokenized: bool = option(False, Option(
         "The files are tokenised already; compute tokenised BLEU only.", FILES))
@@ -177,7 +178,7 @@ def _read_files(paths: Sequence[Text], ref_paths: Sequence[Text], options: Score
     spaced_refs = list(map(_spaced, ref_words))
     systems = [
         System(name, on, _spaced(hyps), spaced_refs, None if tokenized else text, None if tokenized else refs,
-               unknown=UnknownCounts(None, None, count_symbols(text)))
+               unknown=UnknownCounts(None, None, count_symbols(text)), language=tgt.side.language)
         for name, hyps, text in zip(names, hyp_words, texts, strict=True)
     ]  # fmt: skip
     sources = [reader.tokenize(line) for line in next(every, [])]

@@ -30,8 +30,10 @@ class TuneOptions:
     alphas: str | Sequence[float] = option("0.2,0.4,0.6,0.8,1,1.2,1.4", Option(
         "Exponents to try with the length penalties gnmt and power."))
     betas: str | Sequence[float] = option("0,0.1,0.2,0.4", Option("Coverage penalties to try."))
-    metric: Literal["sacreBLEU-13a", "13a-lc", "mteval-lc", "chrF2"] = option("sacreBLEU-13a", Option(
-        "Metric to maximise; those with -lc ignore case, for models that write lower case."))
+    metric: Literal["sacreBLEU-13a", "13a-lc", "mteval-lc", "sacreBLEU-zh", "sacreBLEU-char", "chrF2"] | None = option(
+        None, Option(
+            "Metric to maximise; those with -lc ignore case, for models that write lower case.  [default: "
+            "sacreBLEU-13a, or -zh or -char in languages without spaces between words]"))
     precision: Literal["auto", "float32", "bfloat16", "int8"] = option("auto", PRECISION)
     device: str = option("auto", DEVICE)
 # fmt: on
@@ -44,6 +46,7 @@ class Tuned:
     settings: list[Search]  # the model's own first
     values: list[float]  # the metric's value for each of the settings
     sentences: int  # of the development set
+    metric: str
 
     @property
     def best(self) -> Search:
@@ -58,6 +61,7 @@ def search_penalties(options: TuneOptions) -> Tuned:
     without a development set, and for invalid penalties.
     """
     from nmtkit.evaluation import tuning
+    from nmtkit.evaluation.bleu import standard_bleu
     from nmtkit.translation import loading
     from nmtkit.translation.testset import read_held_out
 
@@ -80,7 +84,9 @@ def search_penalties(options: TuneOptions) -> Tuned:
             raise UserError(f"`betas` {options.betas}: the model has no attention, so only 0 can be tried")
     n_best = _n_best(translator, held_out.sources)
     tried = [search, *settings]  # the model's own first, so that they win ties
-    return Tuned(tried, tuning.tune(n_best, held_out.refs, options.metric, tried), len(held_out.sources))
+    side = translator.tgt_pipeline.side
+    metric = options.metric or standard_bleu(side.language)
+    return Tuned(tried, tuning.tune(n_best, held_out.refs_like(side), metric, tried), len(held_out.sources), metric)
 
 
 tune = by_keyword(TuneOptions, search_penalties)

@@ -137,6 +137,9 @@ def test_of_source_words_with_known_translations_the_one_with_most_unknown_links
         ("<unk> kommt", "come never", 1, "Nie kommt"),  # what begins the target
         ('Ja . " <unk>', "never", 0, 'Ja . " Nie'),
         ("Ja , <unk>", "never", 0, "Ja , nie"),
+        ("Ja ￭. <unk>", "never", 0, "Ja ￭. Nie"),  # the reversible tokenizer's marks
+        ("Ja ￭. (￭ <unk> ￭)", "never", 0, "Ja ￭. (￭ Nie ￭)"),
+        ("አዎ ￭። <unk>", "never", 0, "አዎ ￭። Nie"),
         ("<unk> kommt", "iPhone comes", 0, "iPhone kommt"),  # a copy is as the user wrote it
         ("Ja . <unk>", "come Bears", 1, "Ja . Bears"),  # a name: the sentence does not begin with it
     ],

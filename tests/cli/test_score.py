@@ -115,6 +115,14 @@ def test_the_language_changes_the_words(nmtkit: Run) -> None:
     assert german["sacreBLEU-13a"] == english["sacreBLEU-13a"]
 
 
+def test_chinese_is_scored_by_characters_first_of_all(nmtkit: Run) -> None:
+    write("hyp", ["猫吃了鱼。"])
+    write("ref", ["猫吃了鸟。"])
+    [result] = scores(nmtkit("score", "hyp", "ref", "-l", "zh", "--json"))
+    assert list(result) == [*WORD_METRICS, "sacreBLEU-zh", *TEXT_METRICS]
+    assert result["sacreBLEU-zh"] == score("sacreBLEU-zh", ["猫吃了鱼。"], [["猫吃了鸟。"]]).value > 10
+
+
 def test_the_language_is_that_of_the_data_folder(nmtkit: Run) -> None:
     write("data/prep.yaml", ["src: {language: en}", "tgt: {language: fr, truecase: true}"])
     write("hyp", REF)
@@ -403,6 +411,28 @@ def test_without_files_the_test_set_is_translated_and_scored(nmtkit: Run, model:
     assert result["sacreBLEU-13a"] == score("sacreBLEU-13a", hyps, [REF]).value < 99
     assert result["multi-bleu"] == result["multi-bleu-lc"] == pytest.approx(100)  # the model's words have no capitals
     assert "Moses words (en, normalised, lower-cased)" in outcome.out
+
+
+def test_references_have_the_normal_form_of_the_model_s_text(nmtkit: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    translator, lines = ShoutingTranslator(), ["el caf\u00e9 est\u00e1 aqu\u00ed"] * 4
+    side = Side("es", normalize=False, tokenizer="reversible", segmentation="words", form="NFD")
+    translator.tgt_pipeline = TextPipeline(side)
+    translator.sources = [SimpleNamespace(pipeline=translator.tgt_pipeline)]
+    monkeypatch.setattr("nmtkit.translation.loading.load", lambda folder, device, precision: translator)
+    monkeypatch.setattr(
+        translator,
+        "answer",
+        lambda lines, request: [
+            [Translation(side_text, tokens, tokens, None)]
+            for tokens in map(translator.tgt_pipeline.tokens, lines)
+            if (side_text := translator.tgt_pipeline.text(tokens))
+        ],
+    )
+    write("data/test.raw.src", lines)
+    write("data/test.raw.tgt", lines)  # composed, unlike the model's text
+    Path("run").mkdir()
+    [result] = scores(nmtkit("score", "--json"))
+    assert [result[name] for name in ("multi-bleu", "sacreBLEU-13a", "chrF2")] == pytest.approx([100, 100, 100])
 
 
 def test_tokenised_bleu_of_a_model_is_counted_on_its_own_words(nmtkit: Run, model: SimpleNamespace) -> None:

@@ -2,6 +2,7 @@
 
 import random
 from pathlib import Path
+from unicodedata import normalize
 
 import pytest
 
@@ -143,6 +144,24 @@ def test_another_apostrophe_than_in_the_training_text_is_found(tmp_path: Path) -
     assert str(finding) == (
         f"{tmp_path}/dev.fr:1: '\u2019' (U+2019) does not occur in {tmp_path}/train.fr (5 such lines: 1, 2, 3, 4, 5)"
     )
+
+
+def test_the_other_normal_form_of_a_letter_is_no_other_letter(tmp_path: Path) -> None:
+    sides = corpus(tmp_path)
+    sides["train"][1][7] = normalize("NFD", "el café").encode()
+    for number in range(5):
+        sides["dev"][1][number] = normalize("NFC", f"el café {number}").encode()
+    assert examine(tmp_path, sides) == []
+
+
+def test_a_language_without_spaces_is_as_long_as_its_characters(tmp_path: Path) -> None:
+    src, tgt = text(100, 1)
+    long = [b"\xe0\xb9\x81\xe0\xb8\xa1\xe0\xb8\xa7" * 7 + line.split()[-1] for line in tgt]
+    long[4] = b"\xe0\xb9\x81"
+    found = map(str, examine_text({"train": write(tmp_path, "train", (src, long))}, "en", "th"))
+    assert [line for line in found if "times as long" in line] == [
+        f"{tmp_path}/train.en:5: more than 9 times as long as the other side"
+    ]
 
 
 def test_a_character_that_is_rare_or_in_the_training_text_is_not_a_finding(tmp_path: Path) -> None:

@@ -218,9 +218,10 @@ FILES = {
 }
 
 
-def read(name: str, data: bytes | None = None) -> Document:
-    """One of the documents, or ``data`` read as one."""
-    return read_document(name, FILES[name] if data is None else data, ["text"] if name.endswith(".csv") else [], "fr")
+def read(name: str, data: bytes | None = None, language: str = "fr") -> Document:
+    """One of the documents, or ``data`` read as one, for a translation into this language."""
+    columns = ["text"] if name.endswith(".csv") else []
+    return read_document(name, FILES[name] if data is None else data, columns, language)
 
 
 def upper(segment: Segment) -> Segment:

@@ -152,7 +152,8 @@ def test_text_that_looks_like_markup_is_escaped() -> None:
         ('lang="en-GB" dir="ltr"', "nqo", 'lang="nqo" dir="rtl"'),
         ('dir="rtl" class="a"', "pt_BR", 'dir="ltr" class="a"'),
         ('lang="en" xml:lang="en"', "pt_BR", 'lang="pt-BR" xml:lang="pt-BR"'),
-        ('class="a"', "ar", 'class="a"'),
+        ('class="a"', "ar", 'class="a" dir="rtl"'),
+        ('class="a"', "fr", 'class="a"'),
     ],
 )
 @pytest.mark.parametrize("before", ["<!DOCTYPE html>\n", '<?xml version="1.0"?>\n'])

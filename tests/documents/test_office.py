@@ -170,6 +170,31 @@ def test_the_end_of_a_slide_s_paragraph_stays_last() -> None:
     assert slide == f"<a:txBody {A}><a:p>{text}</a:p></a:txBody>"
 
 
+def test_paragraphs_have_the_writing_direction_of_the_translation() -> None:
+    body = (
+        '<w:p><w:pPr><w:keepNext/><w:jc w:val="center"/></w:pPr>'
+        + RUN.format("", "a b")
+        + RUN.format(BOLD, "c")
+        + "</w:p>"
+    )
+    rtl = read("a.docx", docx(body), "ckb")
+    written = rtl.write(rtl.segments)
+    assert document(written) == (
+        '<w:p><w:pPr><w:keepNext/><w:bidi/><w:jc w:val="center"/></w:pPr>'
+        + RUN.format("<w:rPr><w:rtl/></w:rPr>", "a b")
+        + RUN.format("<w:rPr><w:b/><w:rtl/></w:rPr>", "c")
+        + "</w:p>"
+    )
+    ltr = read("a.docx", written, "es")
+    assert document(ltr.write(ltr.segments)) == body.replace("<w:r><w:t", "<w:r><w:rPr/><w:t")
+    slide = "<a:p><a:r><a:t>one</a:t></a:r></a:p>"
+    rtl = read("a.pptx", pptx(slide), "ar")
+    written = rtl.write(rtl.segments)
+    assert '<a:p><a:pPr rtl="1"/><a:r>' in unpacked(written)["slide.xml"].decode()
+    ltr = read("a.pptx", written, "es")
+    assert "rtl" not in unpacked(ltr.write(ltr.segments))["slide.xml"].decode()
+
+
 def test_notes_of_opendocument_are_kept_in_their_text_and_translated() -> None:
     body = "<text:note-body><text:p>of this</text:p></text:note-body>"
     note = f"<text:note><text:note-citation>1</text:note-citation>{body}</text:note>"

@@ -28,7 +28,7 @@ def test_nothing_but_white_space_stands_between_sentences(text: str, split: bool
 @given(awkward, st.booleans())
 def test_a_text_whose_sentences_stay_as_they_are_stays_as_it_is(text: str, split: bool) -> None:
     spans = sentences(text, "zh", split)
-    parts = zip(between(text, spans, "zh"), [*(text[span.start : span.end] for span in spans), ""], strict=True)
+    parts = zip(between(text, spans, "zh", "zh"), [*(text[span.start : span.end] for span in spans), ""], strict=True)
     assert "".join(before + sentence for before, sentence in parts) == text
 
 
@@ -54,9 +54,28 @@ def test_abbreviations_end_no_sentence(language: str, text: str) -> None:
 
 def test_sentences_without_spaces_between_them_get_some_in_a_language_that_has_them() -> None:
     spans = [Span(0, 3), Span(3, 6)]
-    assert between("你好。世界！\n", spans, "en") == ["", " ", "\n"]
+    assert between("你好。世界！\n", spans, "zh", "en") == ["", " ", "\n"]
     for language in ("ja", "zh-TW", "zh_Hant"):
-        assert between("你好。世界！\n", spans, language) == ["", "", "\n"]
+        assert between("你好。世界！\n", spans, "ja", language) == ["", "", "\n"]
+
+
+def test_sentences_of_chinese_have_no_spaces_between_them() -> None:
+    spans = [Span(0, 2), Span(3, 5), Span(6, 8)]
+    assert between("A. B.\nC.", spans, "en", "zh") == ["", "", "\n", ""]
+    assert between("A. B.\nC.", spans, "en", "th") == ["", " ", "\n", ""]  # a space ends a sentence
+
+
+@pytest.mark.parametrize(
+    ("language", "text"),
+    [
+        ("km", "ខ្ញុំស៊ីបាយ។|គាត់ទៅផ្ទះ៕|ចប់"),
+        ("am", "ብዙ ሰው።|ሌላ ሰው ፡፡|ሦስት"),
+        ("bo", "བོད་ཡིག།|བོད་སྐད།"),
+    ],
+)
+def test_sentences_end_as_the_script_ends_them(language: str, text: str) -> None:
+    whole = text.replace("|", " ")
+    assert [whole[a:b] for a, b in sentences(whole, language, True)] == text.split("|")
 
 
 @given(st.lists(st.text(), max_size=5))

@@ -87,6 +87,14 @@ def test_italics_over_lines_and_cues_are_closed_in_each() -> None:
     assert cues(file.write([moved])) == ["<i>un deux</i>\n<i>trois</i>", "<i>six</i>"]
 
 
+@pytest.mark.parametrize("end", [".", "።", "፡፡", "។", "۔", "॥", "…", "!»"])
+def test_a_sentence_ends_with_the_mark_of_its_script(end: str) -> None:
+    assert [segment.text for segment in read("a.srt", srt(f"one{end}", "two", "three")).segments] == [
+        f"one{end}",
+        "two three",
+    ]
+
+
 def test_no_line_of_a_cue_is_empty() -> None:
     file = read("a.srt", srt("one two", "three\nfour\nfive."))
     [segment] = file.segments

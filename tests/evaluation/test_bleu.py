@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmtkit.evaluation.bleu import TEXT_METRICS, WORD_METRICS, Score, score
+from nmtkit.evaluation.bleu import TEXT_METRICS, WORD_METRICS, Score, score, standard_bleu, text_metrics
 
 
 def multi_bleu(hyps: list[str], refs: list[str], *, lowercase: bool) -> Score:
@@ -131,6 +131,27 @@ def test_blank_lines_are_scored(metric: str) -> None:
     assert score(metric, ["some text here"], [[""]]).value == wrong
     some = score(metric, ["", "four words are here"], [["a", "four words are here"]]).value
     assert min(right, wrong) < some < max(right, wrong)
+
+
+@pytest.mark.parametrize(
+    ("language", "name", "tokenizer"),
+    [
+        ("en", "sacreBLEU-13a", "13a"),
+        ("ko", "sacreBLEU-13a", "13a"),
+        ("zh", "sacreBLEU-zh", "zh"),
+        ("yue-HK", "sacreBLEU-zh", "zh"),
+        ("ja", "sacreBLEU-char", "char"),
+        ("th", "sacreBLEU-char", "char"),
+    ],
+)
+def test_bleu_of_text_without_spaces_between_words_counts_characters(language: str, name: str, tokenizer: str) -> None:
+    assert standard_bleu(language) == name
+    assert [*text_metrics(language)] == [*dict.fromkeys([name, *TEXT_METRICS])]
+    hyp, ref = ["我家的猫吃了鱼了"], ["我家的猫吃了鸟了"]
+    if tokenizer != "13a":
+        assert score(name, hyp, [ref]) == score(name, [" ".join(hyp[0])], [[" ".join(ref[0])]])
+        assert score(name, hyp, [ref]).value > score("sacreBLEU-13a", hyp, [ref]).value
+    assert f"|tok:{tokenizer}|" in score(name, hyp, [ref]).signature
 
 
 def test_signatures_describe_the_metric() -> None:

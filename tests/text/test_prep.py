@@ -26,7 +26,7 @@ from nmtkit.text.pipeline import TextPipeline
 from nmtkit.text.prep import prepare, prepare_part
 from nmtkit.text.raw import Files, find_raw, language_of
 from nmtkit.text.rules import broken_rule
-from nmtkit.text.settings import Cleaning, Development, Prep, Segmentation, Side, load_prep
+from nmtkit.text.settings import Cleaning, Development, Prep, Segmentation, Side, Tokenizer, load_prep
 
 Form: TypeAlias = Literal["NFC", "NFD"]
 
@@ -368,6 +368,31 @@ def test_losing_every_pair_is_an_error(tmp_path: Path) -> None:
 )
 def test_limits_are_the_longest_and_the_most_unequal_that_may_stay(src: int, tgt: int, rule: str | None) -> None:
     assert broken_rule("", ["a"] * src, ["b"] * tgt, BPE, frozenset()) == rule
+
+
+@pytest.mark.parametrize(
+    ("language", "tokenizer", "segmentation", "found"),
+    [
+        ("th", "reversible", "bpe", False),
+        ("th", "none", "sentencepiece", False),
+        ("th", "none", "bpe", True),  # the words are separated before
+        ("zh", "reversible", "bpe", True),
+        ("zh", "moses", "bpe", False),
+        ("bo", "reversible", "bpe", True),  # syllables
+        ("bo", "none", "sentencepiece", False),
+        ("fr", "none", "sentencepiece", True),
+    ],
+)
+def test_lengths_are_those_of_characters_where_no_words_are_found(
+    language: str, tokenizer: Tokenizer, segmentation: Segmentation, found: bool
+) -> None:
+    side = Side(language, tokenizer=tokenizer, segmentation=segmentation)
+    assert side.finds_words == found
+    prep = Prep(Side("en", tokenizer="reversible"), side)
+    assert broken_rule("", ["word"] * 20, ["x" * 60], prep, frozenset()) == ("ratio" if found else None)
+    assert broken_rule("", ["word"], ["x" * 60], prep, frozenset()) == (None if found else "ratio")
+    assert broken_rule("", ["word"] * 251, ["x" * 300], prep, frozenset()) == "long"
+    assert broken_rule("", ["word"] * 200, ["x"] * 251, prep, frozenset()) == ("long" if found else None)
 
 
 def test_zero_is_no_limit() -> None:
@@ -1017,6 +1042,20 @@ def test_text_is_converted_to_the_normal_form_of_most_training_lines(
     assert "20 of 20 sampled lines detokenise exactly" in str(report)
     pipeline = TextPipeline.load(tmp_path / "data", "tgt")
     assert pipeline.tokens(normalize("NFC", "Où, l'été ?")) == pipeline.tokens(normalize("NFD", "Où, l'été ?"))
+
+
+def test_text_of_which_most_lines_are_in_no_normal_form_stays_as_it_is_written(tmp_path: Path) -> None:
+    raw = tmp_path / "raw"
+    raw.mkdir()
+    lines = ["\u09ac\u09be\u09dc\u09bf \u09af\u09be\u09df"] * 10  # "goes home": two letters that NFC and NFD take apart
+    assert not any(is_normalized(form, line) for form in ("NFC", "NFD") for line in lines)
+    write(raw / "train.en", ["goes home"] * 10)
+    write(raw / "train.bn", lines)
+    plain = Prep(Side("en", tokenizer="reversible"), Side("bn", tokenizer="reversible"), merges=20)
+    prepare(find_raw(raw, "en", "bn")[0], tmp_path / "data", plain, workers=1)
+    assert load_prep(tmp_path / "data").tgt.form is None
+    pipeline = TextPipeline.load(tmp_path / "data", "tgt")
+    assert pipeline.text(pipeline.tokens(lines[0])) == lines[0]
 
 
 def test_moses_gets_text_in_the_form_that_it_has(raw: dict[str, Files], tmp_path: Path) -> None:

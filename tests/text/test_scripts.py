@@ -31,6 +31,11 @@ from nmtkit.text.scripts import right_to_left, wrong_script
         ("cr", "ᓀᐦᐃᔭᐍᐏᐣ", False),
         ("ckb", "کوردی", False),
         ("azb", "کوردی", False),  # langcodes lacks its script
+        ("ksw", "ကညီကျိာ်", False),  # and that of these, of which nothing is said
+        ("rki", "ရခိုင်", False),
+        ("hch", "дом", False),
+        ("grc", "λόγος", False),
+        ("fuf", "𞤆𞤵𞤤𞤢𞤪", False),
         ("ku", "Kurdî", False),
         ("haw", "ʻʻʻ", False),  # a letter of no script
         ("de-Latf", "Haus", False),  # a variant of a script
@@ -48,6 +53,7 @@ def test_a_side_is_in_the_wrong_script_if_most_of_its_letters_are(language: str,
     ("languages", "expected"),
     [
         ("ar he fa ur ps sd ug ckb dv yi syr nqo ks arz ary azb pnb aii pbt arc arb_Arab ff-Adlm pa-Arab", True),
+        ("acm ajp hbo uzs", True),
         ("pa ff ks-Deva az ku en tr pt_BR und x", False),
     ],
 )

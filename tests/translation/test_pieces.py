@@ -42,6 +42,9 @@ def pieces(text: str, limit: int) -> list[str]:
         ('a b . " c d e', 5, ['a b . "', "c d e"]),  # the quote belongs to the sentence that it closes
         ("a b , c d e", 5, ["a b ,", "c d e"]),
         ("a , b . c d", 5, ["a , b .", "c d"]),
+        ("a , b ። c d", 5, ["a , b ።", "c d"]),
+        ("a , b ￭፡፡ c d", 5, ["a , b ￭፡፡", "c d"]),
+        ("a , b ￭។ c d", 5, ["a , b ￭។", "c d"]),
         ("a b c d e f", 5, ["a b c", "d e f"]),
         ("a low@@ er b c", 4, ["a low@@ er", "b c"]),
         ("l@@ o@@ w@@ l@@ o@@ w", 4, ["l@@ o@@ w@@", "l@@ o@@ w"]),

@@ -8,9 +8,12 @@ import pytest
 
 import nmtkit
 from nmtkit.config import dump_yaml, to_dict
+from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError
+from nmtkit.text.pipeline import TextPipeline
 from nmtkit.text.settings import Prep, Side
 from nmtkit.translation import loading
+from nmtkit.translation.glossary import Glossary
 from nmtkit.translation.request import Request, Terms
 from nmtkit.translation.terms import read_terms
 from nmtkit.translation.translation import Translation
@@ -92,6 +95,15 @@ def test_the_first_word_of_a_sentence_may_have_a_capital(translator: Translator)
     assert translated(translator, "B a", (("b", "g"),)).terms == [("b", "g")]
     assert translated(translator, "a B", (("b", "g"),)).terms == []
     assert translated(translator, "b a", (("B", "g"),)).terms == []
+
+
+def test_a_term_that_begins_a_turkish_sentence_has_a_turkish_capital() -> None:
+    side = Side("tr", normalize=False, tokenizer="reversible", segmentation="words")
+    words = Vocabulary.choose([("iyi", 2), ("İyi", 1)], None, 1)
+    glossary = Glossary(TextPipeline(side), TextPipeline(side), words, (("ışık", "iyi"), ("iyi anne", "su")), False)
+    light, mother = glossary.found(["Işık", "var", "￭.", "İyi", "anne"])
+    assert (light.source, mother.source) == ("ışık", "iyi anne")
+    assert [spelled.tokens for spelled in light.forms] == [["iyi"], ["İyi"]]
 
 
 def test_at_the_beginning_of_a_sentence_a_term_has_a_capital(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,24 @@
+"""Upper and lower case in the languages where they differ from Unicode's default."""
+
+from nmtkit.text.scripts import base_language
+
+_DOTLESS = frozenset(("az", "crh", "gag", "tr"))  # i and İ are a pair of letters, and ı and I
+
+
+def lower(text: str, language: str) -> str:
+    """The text in lower case."""
+    if base_language(language) in _DOTLESS:
+        text = text.replace("İ", "i").replace("I", "ı")
+    return text.lower()
+
+
+def capitalised(word: str, language: str) -> str:
+    """The word with a capital as its first letter; a ligature becomes "Fi", and a Georgian letter stays as it is."""
+    if word[:1] == "i" and base_language(language) in _DOTLESS:
+        return "İ" + word[1:]
+    return word[:1].title() + word[1:]
+
+
+def is_capitalised(word: str) -> bool:
+    """Whether a word begins with a capital; common Cherokee letters are upper case in Unicode, but not capitals."""
+    return word[:1].isupper() and word[0] != word[0].casefold()
