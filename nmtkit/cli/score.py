@@ -16,8 +16,9 @@ def score(options: ScoreOptions, as_json: Annotated[bool, replace(AS_JSON, befor
     """Score translations with tokenised BLEU (as in the papers), sacreBLEU, chrF and TER.
 
     Without files, the test set of the data folder is translated with the model and scored, and the cross-entropy of the
-    reference is shown; the translations are kept in the model folder, as run/test.hyp. Files are plain text in the
-    target language, one sentence per line.
+    reference is shown, which can be compared between models with the same target vocabulary and segmentation; the
+    translations are kept in the model folder, as run/test.hyp. Files are plain text in the target language, one
+    sentence per line. Their words are those of the data folder's tokenizer or, without a data folder, of Moses'.
 
     If the source is known, the command also counts names and how many of them the translation has. Names are
     capitalised words of the source that also occur in a reference, except words that begin a sentence and occur in
@@ -81,6 +82,7 @@ def _print(comparison: "Comparison", refs: list[str], options: ScoreOptions) -> 
             # Comparable only if it is computed on the same pairs.
             limit = f" of at most {options.max_length} tokens a side" if options.max_length else ""
             tokens = f"{counted(system.forced.sentences, 'sentence')}{limit}, {counted(system.forced.tokens, 'token')}"
+            tokens += f", {system.forced.unknown:,} of them unknown" if system.forced.unknown else ""
             _print_more(f"cross-entropy of the reference, end marks included: {tokens}", ["unit", "value"], rows)
 
 

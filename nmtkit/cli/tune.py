@@ -15,7 +15,8 @@ def tune(options: TuneOptions, as_json: Annotated[bool, replace(AS_JSON, before=
 
     The development set is translated once with the model's own settings, and its n-best lists are reranked with every
     combination of penalties. A larger beam (-b 20) gives more to choose from. Models without attention have no coverage
-    penalty. The result is a table of all combinations, and the options for nmtkit translate.
+    penalty. The result is a table of all combinations, and the options for nmtkit translate. The best of so many is
+    partly luck: confirm it on other text, such as the test set.
 
       nmtkit tune
       nmtkit tune -b 20 --alphas 0.5,1,1.5 --betas 0
@@ -24,7 +25,13 @@ def tune(options: TuneOptions, as_json: Annotated[bool, replace(AS_JSON, before=
     tuned = search_penalties(options)
     if as_json:
         tried = [
-            {"length_penalty": s.length_penalty, "alpha": s.alpha, "coverage_penalty": s.coverage_penalty, "value": v}
+            {
+                "beam_size": s.beam_size,
+                "length_penalty": s.length_penalty,
+                "alpha": s.alpha,
+                "coverage_penalty": s.coverage_penalty,
+                "value": v,
+            }
             for s, v in zip(tuned.settings, tuned.values, strict=True)
         ]
         best = tried[tuned.settings.index(tuned.best)]
@@ -47,7 +54,8 @@ def _print(title: str, tuned: Tuned) -> None:
     print_table(title, ["", "alpha", *(f"{beta:g}" for beta in betas)], [[*key, *row] for key, row in rows.items()])
     print()
     best = max(tuned.values)
-    named = [["as it is", _options(own), f"{value:.2f}"], ["best", _options(tuned.best), f"{best:.2f}"]]
+    beam = "" if own.beam_size == tuned.beam_size else f"--beam-size {own.beam_size} "
+    named = [["as it is", beam + _options(own), f"{value:.2f}"], ["best", beam + _options(tuned.best), f"{best:.2f}"]]
     print_table("for nmtkit translate", ["", "options", "value"], named)
 
 

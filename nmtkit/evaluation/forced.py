@@ -106,11 +106,16 @@ def _unrolled(model: Seq2Seq, memory: Tree, state: Tree, tgt: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class CrossEntropy:
-    """The cross-entropy of a test set. Tokens include EOS."""
+    """The cross-entropy of a test set. Tokens include EOS.
+
+    ``<unk>`` is a token like any other, and easy to predict, so only models with the same target vocabulary and
+    segmentation can be compared.
+    """
 
     sentences: int
     tokens: int
     nats: float  # sum
+    unknown: int  # of the tokens
 
     def units(self) -> dict[str, float]:
         """The cross-entropy in the units of the papers."""
@@ -123,7 +128,11 @@ class CrossEntropy:
         }
 
 
-def cross_entropy(log_probs: Iterable[npt.ArrayLike]) -> CrossEntropy:
-    """The cross-entropy of sentences, given the log-probabilities (T + 1,) of their tokens in nats."""
+def cross_entropy(log_probs: Iterable[npt.ArrayLike], unknown: int) -> CrossEntropy:
+    """The cross-entropy of sentences, given the log-probabilities (T + 1,) of their tokens, of which some are unknown.
+
+    Log-probabilities are in nats.
+    """
     sentences = [np.asarray(sentence, np.float64) for sentence in log_probs]
-    return CrossEntropy(len(sentences), sum(map(len, sentences)), -float(sum(sentence.sum() for sentence in sentences)))
+    nats = -float(sum(sentence.sum() for sentence in sentences))
+    return CrossEntropy(len(sentences), sum(map(len, sentences)), nats, unknown)

@@ -148,8 +148,8 @@ def _scores(histories: Sequence[History], comparison: Comparison) -> str:
     rows = [
         ["architecture", *(history.architecture for history in histories)],
         ["parameters, M", *(f"{history.parameters / 1e6:.1f}" for history in histories)],
-        ["training, target words/s", *(f"{median(each):,.0f}" if each else "-" for each in speeds)],
-        ["best dev BLEU", *("-" if best is None else f"{best['bleu']:.2f}" for best in bests)],
+        ["training, target tokens/s", *(f"{median(each):,.0f}" if each else "-" for each in speeds)],
+        ["best dev BLEU of the run", *("-" if best is None else f"{best['bleu']:.2f}" for best in bests)],
         ["at update", *("-" if best is None else f"{best['update']:,}" for best in bests)],
     ]
     for scores in zip(*comparison.measured, strict=True):
@@ -158,7 +158,10 @@ def _scores(histories: Sequence[History], comparison: Comparison) -> str:
     for unit in dict.fromkeys(unit for units in forced for unit in units):  # an ordered set
         rows.append([unit, *(f"{units[unit]:.4f}" if unit in units else "-" for units in forced)])
     meaning = [[m.metric, m.on, m.score.signature] for m in comparison.measured[0]]
-    text = "Higher is better, except for TER and cross-entropy. Cross-entropy includes end-of-sentence marks."
+    text = (
+        "Higher is better, except for TER and cross-entropy. Cross-entropy includes end-of-sentence marks and unknown "
+        "words; it can be compared between models with the same target vocabulary and segmentation."
+    )
     return (
         table(["", *(history.name for history in histories)], rows)
         + note(text)
@@ -168,7 +171,7 @@ def _scores(histories: Sequence[History], comparison: Comparison) -> str:
 
 def training_charts(histories: Sequence[History]) -> str:
     """Charts of the training logs, with a line for each run, and of checkpoints on the test set."""
-    loss, by_words, bleu, rates, speeds, errors, both, test = [], [], [], [], [], [], [], []
+    loss, by_tokens, bleu, rates, speeds, errors, both, test = [], [], [], [], [], [], [], []
     for colour, history in enumerate(histories):
         name, train, valid = history.name, history.train, history.valid
         dev_errors = _points(valid, "token_error_rate", 100)
@@ -177,7 +180,7 @@ def training_charts(histories: Sequence[History]) -> str:
         loss.append(Series(f"{name}, dev", _points(valid, "cross_entropy"), colour))
         # Another colour, because these points may be on the line of the development set.
         loss.append(Series(f"{name}, test", _points(history.test, "cross_entropy"), colour + len(histories)))
-        by_words.append(Series(name, _against(_points(train, "tokens"), _points(valid, "cross_entropy")), colour))
+        by_tokens.append(Series(name, _against(_points(train, "tokens"), _points(valid, "cross_entropy")), colour))
         bleu.append(Series(name, _points(valid, "bleu"), colour))
         # Older versions logged only the factor of the rate, which may have changed when the run was resumed.
         rated = [{"lr": record["lr_factor"] * (history.rate or 0), **record} for record in train]
@@ -188,14 +191,14 @@ def training_charts(histories: Sequence[History]) -> str:
         tested = _against(train_errors, _points(history.test, "token_error_rate", 100))
         test.append(Series(name, sorted(tested), colour))
     drawn = [
-        ("Cross-entropy by updates", "updates", "nats per word", loss),
-        ("Dev cross-entropy by words", "target words seen", "nats per word", by_words),
-        ("Dev BLEU by updates", "updates", "BLEU (13a)", bleu),
+        ("Cross-entropy by updates", "updates", "nats per token", loss),
+        ("Dev cross-entropy by tokens", "target tokens seen", "nats per token", by_tokens),
+        ("Dev BLEU by updates", "updates", "BLEU", bleu),
         ("Learning rate", "updates", "learning rate", rates),
-        ("Training speed", "updates", "target words per second", speeds),
-        ("Token errors on the dev set", "updates", "% of words", errors),
-        ("Token errors, dev against train", "train, % of words", "dev, % of words", both),
-        ("Token errors, test against train", "train, % of words", "test, % of words", test),
+        ("Training speed", "updates", "target tokens per second", speeds),
+        ("Token errors on the dev set", "updates", "% of tokens", errors),
+        ("Token errors, dev against train", "train, % of tokens", "dev, % of tokens", both),
+        ("Token errors, test against train", "train, % of tokens", "test, % of tokens", test),
     ]
     charts = [
         line_chart(title, x_label, y_label, series, x_names=(), from_zero="train" not in x_label)

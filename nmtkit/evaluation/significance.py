@@ -50,6 +50,7 @@ def paired_test(
     if test == "ar":
         ps = [_randomisation(measure, sentences[0], system) for system in sentences[1:]]
         return str(signature), [Tested(value, None, None, p) for value, p in zip(values, [None, *ps], strict=True)]
+    signature.update("p", "two-sided")  # unlike sacreBLEU's
     samples = [_bootstrap(measure, system) for system in sentences]
     tested = []
     for number, (value, sample) in enumerate(zip(values, samples, strict=True)):

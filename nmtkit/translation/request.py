@@ -69,8 +69,8 @@ class Request:
     n_best: int | None = option(None, Option(
         "Write the N best translations of each line as 'line ||| text ||| score'.", at_least=1, at_most=MOST))
     mbr: int | None = option(None, Option(
-        "Minimum Bayes risk decoding: choose the hypothesis of the beam with the highest chrF2 against N samples from "
-        "the model.", SEARCH, metavar="N", at_least=1, at_most=MOST))
+        "Minimum Bayes risk decoding: choose the hypothesis of the beam with the highest chrF2 against the mean n-gram "
+        "counts of N samples from the model, drawn with seed 1.", SEARCH, metavar="N", at_least=1, at_most=MOST))
     seed: int | None = option(None, SEED)  # translations are sampled with this seed
     prefixes: bool = False
     references: bool = False

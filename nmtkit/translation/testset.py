@@ -9,13 +9,14 @@ from typing import Literal, NamedTuple
 from nmtkit.align.posunk import UNKNOWN
 from nmtkit.errors import UserError, check_lines, counted
 from nmtkit.evaluation.comparison import Compared, System
-from nmtkit.evaluation.forced import cross_entropy
+from nmtkit.evaluation.forced import CrossEntropy, cross_entropy
 from nmtkit.evaluation.names import UnknownCounts
 from nmtkit.evaluation.subsets import unknown_free
 from nmtkit.folders import ModelFolder
 from nmtkit.lines import atomic_write, check_read_once, read_lines
 from nmtkit.machine.progress import progress
 from nmtkit.ops.precision import Precision
+from nmtkit.search.ensemble import Ensemble
 from nmtkit.text.manifest import reference_files
 from nmtkit.text.settings import Side, in_form
 from nmtkit.translation import loading
@@ -141,12 +142,6 @@ def translate_held_out(
     reader, writer = translator.sources[0].pipeline, translator.tgt_pipeline
     refs = held_out.refs_like(writer.side)
     ref_words = [[writer.truecase(writer.tokenize(line)) for line in ref] for ref in refs]
-    pairs = [  # the cross-entropy is that of the first reference
-        (source, ref)
-        for source, ref, words in zip(sources, refs[0], ref_words[0], strict=True)
-        if _within(len(reader.tokens(source)), len(writer.segment(words)), max_length)
-    ]
-    scored = translator.score_candidates([src for src, _ in pairs], [[ref] for _, ref in pairs])
     system = System(
         str(hyp_path),
         describe(writer.side),
@@ -154,15 +149,34 @@ def translate_held_out(
         [[" ".join(words) for words in ref] for ref in ref_words],
         texts,
         refs,
-        cross_entropy([log_probs for [log_probs] in scored]) if pairs else None,
+        _cross_entropy(translator, sources, refs[0], max_length),
         _unknown(translations),
         writer.side.language,
     )
     known = translator.tgt_vocab.known
     # In the model's tokens; with BPE, hardly any is unknown.
     free = unknown_free([[writer.segment(words) for words in ref] for ref in ref_words], known)
-    compared = Compared([system], [reader.surface_words(line) for line in sources], free, known)
+    # A model of subwords can write every name.
+    words = None if writer.segmenter else known
+    compared = Compared([system], [reader.surface_words(line) for line in sources], free, words)
     return Translated(translator, held_out.ref_paths, sources, compared)
+
+
+def _cross_entropy(
+    translator: Translator, sources: Sequence[str], reference: Sequence[str], max_length: int | None
+) -> CrossEntropy | None:
+    """The cross-entropy of a reference; None if all pairs are too long, or log-probabilities are not normalised."""
+    if isinstance(translator.given, Ensemble) and translator.given.combine == "logprob":
+        return None
+    reader, writer, known = translator.sources[0].pipeline, translator.tgt_pipeline, translator.tgt_vocab.known
+    pairs, unknown = list[tuple[str, str]](), 0
+    for source, ref in zip(sources, reference, strict=True):
+        tokens = writer.tokens(ref)
+        if _within(len(reader.tokens(source)), len(tokens), max_length):
+            pairs.append((source, ref))
+            unknown += sum(token not in known for token in tokens)
+    scored = translator.score_candidates([source for source, _ in pairs], [[ref] for _, ref in pairs])
+    return cross_entropy([log_probs for [log_probs] in scored], unknown) if pairs else None
 
 
 def _unknown(translations: Sequence[Translation]) -> UnknownCounts:

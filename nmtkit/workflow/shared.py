@@ -28,7 +28,7 @@ CHECKPOINT = Option(
 )
 COMBINE = Option(
     "How to combine the models of an ensemble: by the mean of their probabilities (prob) or of their "
-    "log-probabilities (logprob).  [default: prob]"
+    "log-probabilities (logprob), which are then not normalised.  [default: prob]"
 )
 COMBINE_MANY = replace(COMBINE, group=ENSEMBLES, before="max_input_length")  # where there are many options
 CONFIGURATION = Option("Set one value of the configuration; may be repeated.", names="--set", metavar="KEY=VALUE")
@@ -41,7 +41,10 @@ MAX_LENGTH = Option("Leave pairs with more tokens than this on either side out o
 MODEL = Option("Model folder.", names="--model -m")
 MODELS = Option("Model folder; give the option several times for an ensemble.  [default: run]", names="--model -m")
 OUTPUT = Option("Model folder to write.", names="--output -o")
-PAIRED = Option("Significance test against the first system: paired bootstrap (bs) or approximate randomisation (ar).")
+PAIRED = Option(
+    "Significance test against the first system: paired bootstrap (bs), whose p is two-sided and about twice that of "
+    "sacreBLEU, or approximate randomisation (ar)."
+)
 PRECISION = Option(
     "Number format of the products in search: auto is bfloat16 where the device multiplies it faster, else "
     "float32; int8 is for CPUs."

@@ -47,6 +47,7 @@ class Tuned:
     values: list[float]  # the metric's value for each of the settings
     sentences: int  # of the development set
     metric: str
+    beam_size: int  # of the model; that of ``settings`` may be another
 
     @property
     def best(self) -> Search:
@@ -68,6 +69,7 @@ def search_penalties(options: TuneOptions) -> Tuned:
     held_out = read_held_out(Path(options.data), "dev")
     [chosen] = models_at(options.model, options.checkpoint)
     translator = loading.load(chosen, options.device, precision=options.precision)
+    own = translator.search.beam_size
     search = Request(beam_size=options.beam_size).search(translator.search)
     if search.beam_size == 1:
         raise UserError("`beam_size` 1: a single translation cannot be re-ranked; use a larger beam")
@@ -86,7 +88,8 @@ def search_penalties(options: TuneOptions) -> Tuned:
     tried = [search, *settings]  # the model's own first, so that they win ties
     side = translator.tgt_pipeline.side
     metric = options.metric or standard_bleu(side.language)
-    return Tuned(tried, tuning.tune(n_best, held_out.refs_like(side), metric, tried), len(held_out.sources), metric)
+    values = tuning.tune(n_best, held_out.refs_like(side), metric, tried)
+    return Tuned(tried, values, len(held_out.sources), metric, own)
 
 
 tune = by_keyword(TuneOptions, search_penalties)

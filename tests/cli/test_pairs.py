@@ -171,7 +171,9 @@ def test_every_command_that_takes_a_model_takes_an_ensemble_or_refuses_it(folder
     Path("other").rename("run")
     assert nmtkit("ensemble", "run", "averaged").status == 0
     assert nmtkit("translate", "-m", "ensemble", "-i", "raw/test.en").out.count("\n") == SIZES["test"]
-    assert nmtkit("score", "-m", "ensemble").status == 0
+    assert "perplexity" in nmtkit("score", "-m", "ensemble").out
+    assert nmtkit("ensemble", "run", "averaged", "--combine", "logprob", "-o", "unnormalised").status == 0
+    assert "perplexity" not in nmtkit("score", "-m", "unnormalised").out  # the probabilities do not sum to 1
     assert nmtkit("tune", "-m", "ensemble", "--alphas", "1").status == 0
     reported = nmtkit("report", "run", "ensemble")
     assert reported.status == 0, reported.err

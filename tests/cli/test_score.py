@@ -366,6 +366,7 @@ class ShoutingTranslator:
     def __init__(self) -> None:
         self.tgt_pipeline = TextPipeline(Side("en", segmentation="words", lowercase=True))
         self.sources = [SimpleNamespace(pipeline=self.tgt_pipeline)]
+        self.given = None  # no ensemble
         self.tgt_vocab = SimpleNamespace(known={"the", "cat", "sat", "on", "a", "mat", ".", "blank"})
 
     def score_candidates(self, lines: list[str], candidates: list[list[str]]) -> list[list[np.ndarray]]:
@@ -462,6 +463,11 @@ def test_a_model_is_also_measured_by_length_unknown_words_and_cross_entropy(
     [system] = report["systems"]
     assert system["cross_entropy"]["sentences"] == 4
     assert system["cross_entropy"]["bits per token"] == pytest.approx(1)
+    known = {"the", "cat", "sat", "on", "a", "mat", ".", "blank"}
+    tokens = [
+        token for line in REF for token in TextPipeline(Side("en", segmentation="words", lowercase=True)).tokens(line)
+    ]
+    assert system["cross_entropy"]["unknown"] == sum(token not in known for token in tokens) > 5
     assert "\nbits per token        1.0000\n" in nmtkit("score").out
 
 

@@ -226,7 +226,8 @@ def test_terms_that_no_line_has_or_that_do_not_fit_are_warned_of(folder: Path, f
     (folder / "terms.tsv").write_text("b\tg h g h g h\nc\td\n")
     none = filtered(b"a B\n", "--terms", "terms.tsv").err
     unseen = "1 line with characters that run never saw: B\n"
-    no_term = "nmtkit: warning: no line has a term of terms.tsv; upper and lower case must be as in the file\n"
+    term = "no line has a term of terms.tsv; terms are whole words, in upper and lower case as in the file"
+    no_term = f"nmtkit: warning: {term}\n"
     assert none == unseen + no_term
     long = filtered(b"c b c\n", "--terms", "terms.tsv", "--max-len-a", "0", "--max-len-b", "4").err
     assert long == "nmtkit: warning: 1 of 2 terms did not fit into the translations; --json names them\n"

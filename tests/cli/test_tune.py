@@ -25,3 +25,5 @@ def test_a_model_without_attention_has_no_coverage_penalty_to_try_but_none(
     found = nmtkit("tune", "-m", "blind", "--betas", "0.1,0")
     assert (found.status, found.err) == (0, "")
     assert "best      --length-penalty none --coverage-penalty 0 " in found.out
+    found = nmtkit("tune", "-m", "blind", "--betas", "0", "-b", "7")  # the options for translate have this beam, too
+    assert "best      --beam-size 7 --length-penalty none --coverage-penalty 0 " in found.out

@@ -109,8 +109,8 @@ def test_an_ensemble_is_the_mean_of_its_members_probabilities() -> None:
 
 
 def test_cross_entropy_in_every_unit() -> None:
-    found = cross_entropy([[-math.log(2), -math.log(8)], [-math.log(4)]])
-    assert found == CrossEntropy(sentences=2, tokens=3, nats=pytest.approx(6 * math.log(2)))
+    found = cross_entropy([[-math.log(2), -math.log(8)], [-math.log(4)]], 1)
+    assert found == CrossEntropy(sentences=2, tokens=3, nats=pytest.approx(6 * math.log(2)), unknown=1)
     assert found.units() == {
         "nats per sentence": pytest.approx(3 * math.log(2)),
         "nats per token": pytest.approx(2 * math.log(2)),
