@@ -302,7 +302,12 @@ def convert(hint: Any, value: Any, path: str, problems: list[str]) -> Any:
         return _build(hint, value, path, problems)
     elif origin in (tuple, list):
         if isinstance(value, list | tuple):
-            return origin(convert(arguments[0], v, f"{path}[{i}]", problems) for i, v in enumerate(value))
+            before, items = len(problems), list[Any]()
+            for i, v in enumerate(value):
+                items.append(convert(arguments[0], v, f"{path}[{i}]", problems))
+                if len(problems) >= before + _MOST_PROBLEMS:  # a list may be very long
+                    break
+            return origin(items)
         problems.append(f"{path}: expected a list, found {_describe(value)}")
     elif origin is dict:
         if isinstance(value, Mapping):
@@ -319,6 +324,7 @@ def convert(hint: Any, value: Any, path: str, problems: list[str]) -> Any:
     return None
 
 
+_MOST_PROBLEMS = 10  # reported for one list
 _HUGE = 1 << 62  # above any count; PyTorch's integers have 64 bits
 _NAMES = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
 

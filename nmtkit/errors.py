@@ -1,5 +1,6 @@
 """The exception for mistakes that the user can correct, and what messages have in common."""
 
+import re
 from pathlib import Path
 from typing import Any, get_args
 
@@ -9,6 +10,14 @@ class UserError(Exception):
 
     The command line prints it on one line and exits with status 1. Any other exception is a bug and has a traceback.
     """
+
+
+def printable(text: str) -> str:
+    """The text with control characters escaped, which a terminal would obey."""
+    return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
+
+
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def counted(number: int, noun: str) -> str:

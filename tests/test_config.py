@@ -51,6 +51,11 @@ def test_plain_values_become_the_dataclasses() -> None:
     assert build(Whole, values, "run.yaml") == expected
 
 
+def test_of_a_long_list_the_first_problems_are_named() -> None:
+    found = problems({**GOOD, "betas": ["x"] * 1_000_000})
+    assert found == [f"betas[{i}]: expected a number, found str 'x'" for i in range(10)]
+
+
 def test_missing_keys_have_defaults_and_null_is_a_value() -> None:
     whole = build(Whole, {**GOOD, "part": {"rate": 0, "limit": None}}, "run.yaml")
     assert whole == Whole("no", 100, True, Part(0.0, "linear", None), (0.9, 0.999), {})

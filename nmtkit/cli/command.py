@@ -11,7 +11,7 @@ from typing import Any
 
 from typer.core import TyperCommand
 
-from nmtkit.errors import UserError
+from nmtkit.errors import UserError, printable
 from nmtkit.options import Option, option
 from nmtkit.version import __version__
 from nmtkit.workflow.shared import logged
@@ -81,7 +81,7 @@ class _Screen(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Print a record, reworded."""
         try:
-            print(self._reworded(self.format(record)), file=sys.stderr, flush=True)
+            print(printable(self._reworded(self.format(record))), file=sys.stderr, flush=True)
         except (OSError, ValueError):  # a full or closed stderr must not end the command
             self.handleError(record)
 

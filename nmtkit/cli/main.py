@@ -38,7 +38,7 @@ from nmtkit.cli.train import train
 from nmtkit.cli.translate import translate
 from nmtkit.cli.tune import tune
 from nmtkit.cli.vocab import vocab
-from nmtkit.errors import UserError
+from nmtkit.errors import UserError, printable
 from nmtkit.lines import FULL
 from nmtkit.version import __version__
 
@@ -157,7 +157,7 @@ def main() -> None:
             finally:
                 sys.stdout.flush()  # raises here, where it is caught, if the pipe is closed
     except UserError as error:
-        sys.exit("nmtkit: error: " + " ".join(in_options_typed(str(error)).splitlines()))
+        sys.exit("nmtkit: error: " + printable(" ".join(in_options_typed(str(error)).splitlines())))
     except WrongUsage as error:  # typer would print several lines
         place = error.ctx.command_path if error.ctx else "nmtkit"
         sys.exit(f"nmtkit: error: {' '.join(error.format_message().split()).rstrip('.')}; see {place} --help")

@@ -68,7 +68,7 @@ class Vocabulary:
         for number, line in enumerate(read_lines(path), 1):
             word, tab, count = line.partition("\t")
             if not tab or word.split() != [word] or not re.fullmatch("[0-9]{1,18}", count):
-                raise UserError(f"{path}:{number}: expected a word, a tab and a count, found {line!r}")
+                raise UserError(f"{path}:{number}: expected a word, a tab and a count, found {line[:80]!r}")
             if number <= len(SPELLINGS) and word != SPELLINGS[number - 1]:
                 raise UserError(f"{path}:{number}: expected the symbol {SPELLINGS[number - 1]}, found {word!r}")
             if word in lines:

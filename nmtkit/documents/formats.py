@@ -69,7 +69,7 @@ def read_document(name: str, data: bytes, columns: Sequence[str], language: str)
     try:
         document: Document = resolve_name(f"nmtkit.documents.{_READERS[suffix]}")(data, *options)
     except UserError as error:
-        raise UserError(f"{name}: {error}") from None
+        raise type(error)(f"{name}: {error}") from None
     except ModuleNotFoundError as error:
         raise UserError(f"{name}: reading it needs {error.name}; pip install 'nmtkit[files]'") from None
     return document

@@ -16,7 +16,7 @@ from lxml import etree, html
 
 from nmtkit.documents.archive import Xml
 from nmtkit.documents.markup import NOT_XML, append_text, last_child
-from nmtkit.documents.places import Builder, is_script, part, walk
+from nmtkit.documents.places import Builder, check_number, is_script, part, walk
 from nmtkit.documents.segment import Segment
 from nmtkit.documents.text import byte_order_mark, encoded, guessed, line_end
 from nmtkit.errors import UserError
@@ -117,6 +117,7 @@ class Paragraphs:
         while nodes and not (nodes[-1].tail or "").strip() and nodes[-1] not in self._with_text:
             nodes.pop()
         if start.strip() or any(node in self._with_text or (node.tail or "").strip() for node in nodes):
+            check_number(len(self._lines))
             self._lines.append(_Line(parent, before, nodes, self._with_text))
 
     def replace(self, segments: Sequence[Segment]) -> None:

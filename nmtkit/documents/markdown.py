@@ -19,6 +19,7 @@ from nmtkit.documents.text import decoded, encoded
 
 _SPECIAL = re.compile(r"([\\`*_\[\]<>~&|!^])")
 # What would start a list, a heading, a quotation or the like at the start of a line; group 1 is the number of a list.
+_FOOTNOTE = re.compile(r"\[\^([^\s\]]+)\]")
 _BLOCK = re.compile(
     r"^(\d{1,9}(?=[.)](?:\s|$)))?(?=(?:#+|[+*-])(?:\s|$)|[-=]+\s*$|(?<=\d)[.)]|>|```|~~~|\[[^\]]*\]:)", re.MULTILINE
 )
@@ -185,7 +186,10 @@ def _paragraph(segment: Segment, place: _Paragraph, parser: MarkdownIt, env: dic
         return "".join(segment.text.split()), [mark.element for mark in segment.marks]
 
     def is_same(candidate: str) -> bool:
-        own = {**env, "footnotes": dict(env.get("footnotes", {}))}  # the parser counts footnotes in it
+        # The parser counts footnotes in it, and needs only those that the paragraph names.
+        refs = env.get("footnotes", {}).get("refs", {})
+        named = {label: -1 for name in _FOOTNOTE.findall(candidate) if (label := f":{name}") in refs}
+        own = {**env, "footnotes": {"refs": named, "list": {}}}
         return content(_segment(parser.parseInline(candidate, own)[0].children or [])) == content(segment)
 
     candidates = (_markdown(segment, escape, html=False) for escape in (False, True))

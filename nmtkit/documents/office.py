@@ -8,7 +8,7 @@ import copy
 import itertools
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from functools import partial
+from functools import cache, partial
 from typing import Any, NamedTuple, TypeAlias
 
 from lxml import etree
@@ -46,6 +46,7 @@ _AFTER_BIDI = frozenset(
     "textAlignment textboxTightWrap outlineLvl divId cnfStyle rPr sectPr pPrChange".split()
 )
 _AFTER_RTL = frozenset("cs em lang eastAsianLayout specVanish oMath rPrChange".split())
+_DEEPEST = 8
 _UNSEEN = {"lang", "altLang", "noProof", "dirty", "err", "smtClean"}  # invisible properties of runs
 
 _ODF_TEXT = "{urn:oasis:names:tc:opendocument:xmlns:text:1.0}"
@@ -130,6 +131,9 @@ def _places(
     for name in names:
         file, before = archive.parse(name), len(places.segments)
         for paragraph in paragraphs(file.tree):
+            # As in text boxes; each level is copied with all that are in it.
+            if len(list(itertools.islice(paragraph.iterancestors(paragraph.tag), _DEEPEST + 1))) > _DEEPEST:
+                raise UserError(f"has more than {_DEEPEST} paragraphs in each other")
             add(places, paragraph)
         if len(places.segments) > before:
             changed[name] = file
@@ -207,8 +211,9 @@ def _steps(content: Iterable[Element]) -> Iterator[Step]:
         elif _is_raised(node) and is_script(_text(node), _text_after(node)):
             yield Step("start", _Kept(((None, node),)))
         elif name == "r":
+            properties = node.find("{*}rPr")
             for inner in node:
-                yield from _node(inner, node, node.find("{*}rPr"))
+                yield from _node(inner, node, properties)
         elif name in _CONTAINERS and any(text.text for text in node.iter("{*}t")):
             content = node.find("{*}sdtContent") if name == "sdt" else node
             yield Step("start", node)
@@ -290,6 +295,10 @@ def _put_paragraph(paragraph: Element, segment: Segment, looks: dict[Hashable, E
     written: Element | None = None  # the last text, if only markup was written after it
     after_layout = False
 
+    @cache
+    def properties_of(run: Element) -> Element | None:
+        return run.find("{*}rPr")
+
     def run(look: Element | None) -> Element:
         made = etree.SubElement(inside[-1], f"{{{namespace}}}r")
         if look is not None:
@@ -312,7 +321,7 @@ def _put_paragraph(paragraph: Element, segment: Segment, looks: dict[Hashable, E
                     if written is not None and written.text:
                         written.text = written.text.rstrip(" ")
                 for of, node in element.nodes:
-                    (inside[-1] if of is None else run(of.find("{*}rPr"))).append(alone(node))
+                    (inside[-1] if of is None else run(properties_of(of))).append(alone(node))
                 written = None
         elif isinstance(element, _Link):
             inside[-1].extend(map(alone, element.before if kind == "start" else element.after))

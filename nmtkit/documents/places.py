@@ -4,15 +4,20 @@ import itertools
 import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from contextvars import ContextVar
 from dataclasses import replace
 from html.parser import HTMLParser
 from typing import Literal, NamedTuple
 
 from nmtkit.documents.segment import Mark, Segment
+from nmtkit.errors import UserError
 
 # Codes in a string, which are copied: times in WebVTT, overrides in SubStation Alpha.
 _CODE = re.compile(r"<[0-9][0-9:.]*>|\{\\[^{}]*\}")
 # HTML elements without an end tag, and the speaker of WebVTT, whose end tag is optional.
+_TAGGED = 20_000  # characters of a string in which tags are recognised
+_UNENDED = re.compile(r"<[a-zA-Z/!?][^<>]*(?:<|$)")
+MOST = ContextVar[int | None]("MOST", default=None)  # places in a document; a server limits them before it reads one
 _VOID = {"br", "hr", "img", "v", "wbr"}
 
 
@@ -200,6 +205,17 @@ def divided(segment: Segment, cuts: Sequence[int]) -> list[Segment]:
     return parts
 
 
+class TooLarge(UserError):
+    """A document has more text than a server reads."""
+
+
+def check_number(number: int) -> None:
+    """Raise TooLarge if a document has more places with text than ``MOST``."""
+    most = MOST.get()
+    if most is not None and number >= most:
+        raise TooLarge(f"has more than {most} paragraphs, which is the limit")
+
+
 class Places:
     """A ``Document`` of places, each with a segment and a function that puts its translation there.
 
@@ -216,6 +232,7 @@ class Places:
         """Add a place if it has something to translate."""
         if not _translatable(segment.text):
             return
+        check_number(len(self.segments))
         before, inner, after = trimmed(segment)
         self.segments.append(inner)
         self._puts.append(lambda translated: put(joined([before, translated, after])))
@@ -253,15 +270,22 @@ def _translatable(text: str) -> bool:
 def tagged(string: str) -> Segment:
     """A string with tags as a segment; an element is the pair of its start tag and end tag as they are written.
 
-    If the tags do not nest or the string is not HTML, all of it is text.
+    If the tags do not nest or the string is not HTML, all of it is text. So it is if a tag does not end, or if the
+    string is very long, because the parser takes quadratic time.
     """
+    if len(string) > _TAGGED or _UNENDED.search(string):
+        return _with_codes(Segment(string))
     reader = _Tags(string)
     with suppress(AssertionError):  # of html.parser, for some malformed declarations
         reader.feed(string)
         reader.close()
     segment = reader.builder.segment()
     # Also if the parser has corrected or left out something.
-    segment = segment if not reader.names and untagged(segment) == string else Segment(string)
+    return _with_codes(segment if not reader.names and untagged(segment) == string else Segment(string))
+
+
+def _with_codes(segment: Segment) -> Segment:
+    """The segment with its codes marked as text to keep."""
     return replace(segment, keep=tuple(code.span() for code in _CODE.finditer(segment.text)))
 
 

@@ -69,15 +69,16 @@ def _places(data: bytes, columns: Sequence[str], pieces: list[str], delimiter: s
     width, header = max(map(len, rows)), [_text(pieces[place]) for place in rows[0]]
     numbers, named = set[int](), False
     for column in columns:
-        if column.isdecimal() and 0 < int(column) <= width:
-            numbers.add(int(column) - 1)
+        number = int(column) if column.isdecimal() and len(column) < 10 else 0
+        if 0 < number <= width:
+            numbers.add(number - 1)
         elif column in header:
             numbers |= {number for number, name in enumerate(header) if name == column}
             named = True
         elif column.isdecimal():
-            raise UserError(f"has {counted(width, 'column')}, but no column {int(column)}")
+            raise UserError(f"has {counted(width, 'column')}, but no column {column[:20]}")
         else:
-            raise UserError(f"has no column {column!r}; its first row has {', '.join(header[:20])}")
+            raise UserError(f"has no column {column[:80]!r}; its first row has {', '.join(header[:20])}")
     places = Places(lambda: encoded("".join(pieces), data))
 
     def put(place: int, translated: str) -> None:

@@ -38,6 +38,9 @@ class Found:
         return replace(self, prep=prep)
 
 
+LARGEST = 1_000_000  # number in the options of a model
+
+
 class Options:
     """The options of a model, not all of which can be imported. Messages begin with ``where``."""
 
@@ -52,7 +55,8 @@ class Options:
         """The value of an option, or ``default``. Raises UserError unless it is one of ``values``."""
         value = self.values.get(name, default)
         # 1 is not True, although they are equal.
-        if not any(value == each and isinstance(value, bool) == isinstance(each, bool) for each in values):
+        plain = isinstance(value, bool | int | float | str | list | dict | None)  # a tensor cannot be compared
+        if not plain or not any(value == each and isinstance(value, bool) == isinstance(each, bool) for each in values):
             only = " or ".join(map(repr, values))
             raise UserError(f"{self.place(name)}: {repr(value)[:80]} cannot be imported, only {only}")
         return value
@@ -60,15 +64,15 @@ class Options:
     def number(self, name: str, default: float) -> float:
         """The numeric value of an option, or ``default``. Raises UserError for other values."""
         value = self.values.get(name, default)
-        if not isinstance(value, int | float):
-            raise UserError(f"{self.place(name)}: {repr(value)[:80]} is not a number")
+        if not isinstance(value, int | float) or not -LARGEST <= value <= LARGEST:  # nor nan
+            raise UserError(f"{self.place(name)}: {repr(value)[:80]} is not a number up to {LARGEST:,}")
         return value
 
     def size(self, name: str) -> int:
         """The value of an option, an integer of at least 1. Raises UserError for other values."""
         value = self.values.get(name)
-        if type(value) is not int or value < 1:
-            raise UserError(f"{self.place(name)}: {repr(value)[:80]} is not a number of at least 1")
+        if type(value) is not int or not 1 <= value <= LARGEST:
+            raise UserError(f"{self.place(name)}: {repr(value)[:80]} is not a number from 1 to {LARGEST:,}")
         return value
 
     def not_applied(self, neutral: Mapping[str, Any]) -> list[str]:

@@ -13,6 +13,7 @@ from nmtkit.errors import UserError
 from nmtkit.folders import SIDES
 from nmtkit.importing.words import Words
 from nmtkit.symbols import SPELLINGS
+from nmtkit.text.bpe import Segmenter
 from nmtkit.text.manifest import read_json
 from nmtkit.text.sentencepieces import SentencePieces
 from nmtkit.text.settings import Prep, Segmentation, Side
@@ -64,6 +65,8 @@ def segmentation(folder: Path, vocabularies: Sequence[Path]) -> tuple[Prep, dict
         notes = [f"segmentation: SentencePiece, {pieces[0].name} and {pieces[1].name}"]
         notes += ["normalisation: punctuation, as by Moses"] * normalize
     elif codes:
+        for file in codes:
+            Segmenter.load(file)  # raises UserError for other files
         notes = [f"segmentation: BPE, {codes[0].name} and {codes[1].name}, of tokenised text"]
     else:
         notes = ["segmentation: none, because there is neither source.spm nor source.bpe: translate tokens"]

@@ -1,5 +1,6 @@
 """Arrays of an ``.npz`` file (a zip of NumPy's ``.npy`` files), read without pickle and within limits."""
 
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -16,7 +17,7 @@ Array = npt.NDArray[np.generic]
 
 _MOST = 100  # maximum size of the arrays over that of the file: weights hardly compress
 _BROKEN = (OSError, ValueError, EOFError, SyntaxError, OverflowError, RuntimeError, MemoryError, zlib.error,
-           zipfile.BadZipFile)  # fmt: skip
+           zipfile.BadZipFile, tokenize.TokenError)  # fmt: skip
 
 
 def names(path: Path) -> list[str]:

@@ -101,7 +101,7 @@ def _tensors(file: Path) -> dict[str, Tensor]:
         return state
     try:
         return safetensors.torch.load_file(file)
-    except (OSError, safetensors.SafetensorError) as error:
+    except (OSError, MemoryError, safetensors.SafetensorError) as error:
         raise UserError(f"{file}: is damaged or not safetensors ({str(error)[:100]}); download it again") from None
 
 

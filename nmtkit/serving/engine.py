@@ -115,25 +115,29 @@ class Engine:
             self._forget(work)
 
     async def aside(self, function: Callable[..., T], *arguments: Any) -> T:
-        """``function(*arguments)`` in a thread. It cannot be stopped; nobody waits for it after a cancellation.
+        """``function(*arguments)`` in a thread. It cannot be stopped, and keeps its place after a cancellation.
 
         Raises Busy if the server is shutting down.
         """
-        async with self._places:
-            if self._stopping:
-                raise Busy("the server is shutting down", 10)
-            done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-            self._aside.add(done)
-            try:
-                # Not in an executor, because Python waits for its threads before it exits.
-                Thread(target=_work, args=(done, partial(function, *arguments)), daemon=True).start()
-                return await done
-            finally:
-                self._aside.remove(done)
+        if not self._stopping:
+            await self._places.acquire()
+        if self._stopping:
+            self._places.release()  # for the next that waits
+            raise Busy("the server is shutting down", 10)
+        done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._aside.add(done)
+        try:
+            # Not in an executor, because Python waits for its threads before it exits.
+            work = partial(function, *arguments)
+            Thread(target=_work, args=(done, work, self._places.release), daemon=True).start()
+            return await done
+        finally:
+            self._aside.remove(done)
 
     def stop(self) -> None:
         """Refuse queued and new requests, and those that wait for a thread; running searches are finished."""
         self._stopping = True
+        self._places.release()  # for all that wait for a place, one after the other
         for done in self._aside:
             if not done.done():
                 done.set_exception(Busy("the server is shutting down", 10))
@@ -254,14 +258,18 @@ class Engine:
         return await loop.run_in_executor(self._threads, self._search, query)
 
 
-def _work(done: asyncio.Future[T], function: Callable[[], T]) -> None:
-    """In a thread: call a function, and tell its result to the event loop unless nobody waits for it any more."""
+def _work(done: asyncio.Future[T], function: Callable[[], T], end: Callable[[], None]) -> None:
+    """In a thread: call a function, and tell its result to the event loop unless nobody waits for it any more.
+
+    ``end`` is called in the event loop in any case.
+    """
     try:
         tell = partial(done.set_result, function())
     except Exception as error:
         tell = partial(done.set_exception, error)
     with suppress(RuntimeError):  # the event loop has been closed
         done.get_loop().call_soon_threadsafe(lambda: None if done.done() else tell())
+        done.get_loop().call_soon_threadsafe(end)
 
 
 def log_error(error: BaseException) -> None:

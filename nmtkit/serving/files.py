@@ -21,14 +21,15 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response
 
 from nmtkit.documents.formats import read_document
+from nmtkit.documents.places import MOST, TooLarge
 from nmtkit.documents.segment import Document
 from nmtkit.documents.sentences import Span, count_lines
 from nmtkit.documents.translate import Plan, plan
 from nmtkit.errors import UserError
 from nmtkit.serving.api import read
-from nmtkit.serving.engine import Kind
+from nmtkit.serving.engine import Busy, Kind
 from nmtkit.serving.libre import model_between
-from nmtkit.serving.limits import FILE, FILES, WAITING
+from nmtkit.serving.limits import DOCUMENTS, FILE, FILES, MARKS, WAITING
 from nmtkit.serving.search import Answer, Description
 from nmtkit.serving.service import HttpError, Service
 from nmtkit.translation.request import Request
@@ -49,9 +50,19 @@ class Files:
     def __init__(self) -> None:
         self._waiting = dict[str, _File]()  # oldest first, by the secret part of their addresses
         self._two = asyncio.Semaphore(2)  # documents that are read or written at a time: that takes memory
+        self._requests = 0  # that are being served
 
     async def translate(self, service: Service, http: HttpRequest) -> Response:
-        """Translate a document."""
+        """Translate a document. Raises Busy if many are waiting, whose content is in memory."""
+        if self._requests >= DOCUMENTS:
+            raise Busy("too many documents are waiting", 60)
+        self._requests += 1
+        try:
+            return await self._translated(service, http)
+        finally:
+            self._requests -= 1
+
+    async def _translated(self, service: Service, http: HttpRequest) -> Response:
         form = await _form(service, http)
         try:
             service.check_key(http, form.get("api_key"))
@@ -141,7 +152,13 @@ def _model(service: Service, form: FormData) -> Description:
 
 def _read(service: Service, model: Description, name: str, content: bytes, columns: list[str]) -> tuple[Document, Plan]:
     """A document, and what there is to translate in it. Raises HttpError and UserError as texts do."""
-    document = read_document(name, content, columns, model.target)
+    MOST.set(service.limits.lines)  # in this thread
+    try:
+        document = read_document(name, content, columns, model.target)
+    except TooLarge as error:
+        raise HttpError(413, str(error)) from None
+    if any(len(segment.marks) > MARKS for segment in document.segments):
+        raise HttpError(413, f"a paragraph has more than {MARKS} pieces of markup")
     service.check_text("\n".join(segment.text for segment in document.segments), service.request)
     service.check_number(sum(count_lines(segment.text) for segment in document.segments))
     planned = plan(document.segments, model.source, model.target, model.stand_ins, split=service.split)

@@ -147,8 +147,11 @@ class TextPipeline:
         return [*range(len(tokens))] if self.segmenter is None else self.segmenter.numbers(tokens)
 
     def text(self, tokens: list[str]) -> str:
-        """Detokenised text: subwords joined, truecasing undone, punctuation attached."""
-        words = self.words(tokens)
+        """Detokenised text: subwords joined, truecasing undone, punctuation attached, without control characters."""
+        text = self._detokenized(self.words(tokens))
+        return text if text.isprintable() else CONTROL.sub("", text)
+
+    def _detokenized(self, words: list[str]) -> str:
         if self.truecaser is not None:
             words = detruecased(words, self.side.language)
         if self._detokenizer is None:

@@ -45,7 +45,7 @@ class Side:
         for pattern in self.protected:
             try:
                 re.compile(pattern)
-            except re.error as error:
+            except (re.error, OverflowError, RecursionError) as error:
                 raise ValueError(f"`protect`: {pattern!r} is not a regular expression: {error}") from None
 
     @cached_property

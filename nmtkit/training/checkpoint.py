@@ -75,19 +75,24 @@ def load_weights(path: Path) -> dict[str, Tensor]:
         if changed_file(path.parent) and path.exists():
             raise OSError("changed since it was written")
         return safetensors.torch.load_file(path)
-    except (OSError, safetensors.SafetensorError) as error:
+    except (OSError, MemoryError, safetensors.SafetensorError) as error:
         remedy = f"copy it again, or delete {path.parent} to use another checkpoint"
         raise UserError(f"{path}: not a usable weights file ({error}); {remedy}") from None
 
 
 def load_into(model: nn.Module, path: Path) -> None:
-    """Load weights into ``model``. Raises UserError for the first that is missing, unknown or has another shape."""
+    """Load weights into ``model``.
+
+    Raises UserError for the first that is missing, unknown, of another shape, or of integers instead of floats.
+    """
     weights, expected = load_weights(path), model.state_dict()
     for name in [*expected, *weights]:
         ours, theirs = expected.get(name), weights.get(name)
         if ours is None or theirs is None or ours.shape != theirs.shape:
             shapes = [None if t is None else tuple(t.shape) for t in (ours, theirs)]
             raise UserError(f"{path}: {name}: this model has shape {shapes[0]}, the file has {shapes[1]}")
+        if ours.is_floating_point() != theirs.is_floating_point():
+            raise UserError(f"{path}: {name}: its numbers are {theirs.dtype}, not {ours.dtype}")
     model.load_state_dict(weights)  # copied, so that the file is not kept open
 
 

@@ -40,6 +40,9 @@ class Bundle:
     def __post_init__(self) -> None:
         if not self.members:
             raise ValueError("members: none; an ensemble has at least one")
+        for name in self.members:
+            if name == ".." or Path(name).name != name:  # a folder that was copied must not use others
+                raise ValueError(f"members: {name!r} is not the name of a folder")
         if len(self.weights) != len(self.members):
             raise ValueError(f"weights: {len(self.weights)} of them for {len(self.members)} models")
         for weight in self.weights:

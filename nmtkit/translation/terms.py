@@ -26,7 +26,10 @@ def read_terms(path: Path) -> Terms:
 def _rows(path: Path, separator: str) -> Iterator[tuple[str, str]]:
     """The terms of a text file."""
     for number, line in enumerate(read_lines(path), 1):
-        cells = next(csv.reader([line]), []) if separator == "," else line.split(separator)
+        try:
+            cells = next(csv.reader([line]), []) if separator == "," else line.split(separator)
+        except csv.Error as error:  # a very long field
+            raise UserError(f"{path}:{number}: not valid CSV: {error}") from None
         if not line.strip() or (line.startswith("#") and len(cells) == 1):
             continue
         source, target, *_ = [cell.strip() for cell in cells] + ["", ""]

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nmtkit.config import flatten, to_dict
-from nmtkit.errors import UserError
+from nmtkit.errors import UserError, printable
 from nmtkit.folders import ModelFolder, read_text
 from nmtkit.options import Option, by_keyword, option
 from nmtkit.workflow.shared import OUTPUT, SOURCE_LANGUAGE, TARGET_LANGUAGE
@@ -46,7 +46,7 @@ class Imported:
             f"{found.toolkit}: {found.experiment.architecture} ({sizes})",
             f"languages: {languages[0]} to {languages[1]}{unknown}",
             f"vocabularies: {len(found.src):,} + {len(found.tgt):,} words with the four symbols",
-            *found.notes,
+            *map(printable, found.notes),
             f"parameters of the model here: {self.parameters:,}",
         ])  # fmt: skip
 

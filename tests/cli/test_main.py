@@ -90,6 +90,11 @@ def test_a_users_mistake_is_one_line_and_status_1(nmtkit: Run, fail_with: Run) -
     assert nmtkit("translate") == (1, "", "nmtkit: error: a.txt:3: two lines\n")
 
 
+def test_a_message_does_not_command_the_terminal(nmtkit: Run, fail_with: Run) -> None:
+    fail_with(UserError("a\x1b[2J\x07b\x9bc é\u200d ക്ഷ"))
+    assert nmtkit("translate") == (1, "", "nmtkit: error: a\\x1b[2J\\x07b\\x9bc é\u200d ക്ഷ\n")
+
+
 def test_argument_names_in_messages_become_options_of_the_command(nmtkit: Run, fail_with: Run) -> None:
     fail_with(UserError("`number`: leave `prefixes` out; `nmtkit train` and `other` stay"))
     complaint = "nmtkit: error: --number: leave --prefix out; `nmtkit train` and `other` stay\n"

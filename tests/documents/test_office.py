@@ -1,3 +1,5 @@
+import time
+from collections.abc import Callable
 from xml.etree import ElementTree
 
 import pytest
@@ -154,6 +156,26 @@ def test_numbers_alone_are_left_alone() -> None:
 def test_many_empty_paragraphs_take_little_time() -> None:
     data = docx("<w:p/>" * 100_000 + paragraph(RUN.format("", "end")))
     assert texts("a.docx", data) == ["end"]
+
+
+def test_a_run_of_many_tabs_takes_little_time() -> None:
+    data = docx(paragraph("<w:r><w:t>a</w:t>" + "<w:tab/><w:t>a</w:t>" * 24_000 + "</w:r>"))
+    began = time.process_time()
+    file = read("a.docx", data)
+    file.write(file.segments)
+    assert time.process_time() - began < 10
+
+
+@pytest.mark.parametrize(("name", "make", "tag"), [("a.docx", docx, "w:p"), ("a.odt", odt, "text:p")])
+def test_paragraphs_may_be_in_each_other_but_not_deep(name: str, make: Callable[[str], bytes], tag: str) -> None:
+    text = RUN.format("", "a b") if tag == "w:p" else "a b"
+
+    def nested(depth: int) -> bytes:
+        return make(f"<{tag}>" * depth + text + f"</{tag}>" * depth)
+
+    assert texts(name, nested(8))
+    with pytest.raises(UserError, match="has more than 8 paragraphs in each other"):
+        read(name, nested(80))
 
 
 def test_characters_that_xml_cannot_have_are_left_out() -> None:

@@ -1,3 +1,6 @@
+import time
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -86,6 +89,14 @@ def test_tags_that_nest_are_markup_and_others_are_text() -> None:
     assert tagged("<c.d.e>b</c>") == Segment("b", (Mark(0, 1, ("<c.d.e>", "</c>"), True),))
     for string in ("a <b>c", "a</b>", "<i>a<b>c</i></b>", "a < b", "<b >a</b >", "<!-- a -->"):
         assert tagged(string) == Segment(string)
+
+
+@pytest.mark.parametrize("unit", ["<a ", "<a b='c' ", "<a", "<!--", "</", "<?", "< ", "<b>x</b> "])
+def test_tags_take_time_in_proportion_to_the_text(unit: str) -> None:
+    began = time.process_time()
+    for length in (20_000, 400_000):
+        assert untagged(tagged(unit * (length // len(unit)))) == unit * (length // len(unit))
+    assert time.process_time() - began < 5
 
 
 def test_an_element_between_spaces_has_them_wherever_it_goes_and_the_text_has_one() -> None:

@@ -74,6 +74,7 @@ def test_what_is_not_said_or_not_there_is_refused() -> None:
         (("name",), "has no column 'name'; its first row has id, text"),
         (("3",), "has 2 columns, but no column 3"),
         (("0",), "has 2 columns, but no column 0"),
+        (("9" * 5_000,), "has 2 columns, but no column 99999999999999999999$"),
     ):
         with pytest.raises(UserError, match=f"^a.csv: {reason}"):
             translated(b"id,text\n1,text\n", *columns)

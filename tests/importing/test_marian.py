@@ -213,10 +213,13 @@ def test_bpe_codes_of_an_opus_folder_are_taken_too(tmp_path: Path) -> None:
     folder = write(SHALLOW, tmp_path)
     assert read(folder).prep.src.segmentation == "words"
     for name in ("source.bpe", "target.bpe"):
-        (folder / name).write_text("#version: 0.2\n", encoding="utf-8")
+        (folder / name).write_text("#version: 0.2\na b\n", encoding="utf-8")
     found = read(folder)
     assert (found.prep.src.segmentation, found.prep.src.tokenizer) == ("bpe", "none")
     assert set(found.files) == {"bpe.src", "bpe.tgt"}
+    (folder / "source.bpe").write_bytes(b"\x96")
+    with pytest.raises(UserError, match=r"source\.bpe:1: byte 0x96 is not UTF-8"):
+        read(folder)
 
 
 def test_a_sentencepiece_model_may_be_the_vocabulary(tmp_path: Path) -> None:
@@ -269,7 +272,7 @@ OPTIONS = {
     "transformer-ffn-activation": ("gelu", "option transformer-ffn-activation: 'gelu' cannot be imported, only 'sw"),
     "transformer-postprocess": ("dhn", r"options transformer-postprocess-emb, .*: '', '', 'hn', '' without dropout"),
     "dec-depth": (3, "option dec-depth: 3 cannot be imported, only 2"),
-    "enc-depth": (0, "option enc-depth: 0 is not a number of at least 1"),
+    "enc-depth": (0, "option enc-depth: 0 is not a number from 1 to 1,000,000"),
     "transformer-dim-ffn": (13, r"tensor encoder_l1_ffn_W1: shape \(8, 12\), expected \(8, 13\)"),
     "tied-embeddings-all": (False, "tensor encoder_Wemb: missing"),
 }  # fmt: skip
@@ -329,7 +332,10 @@ def test_a_file_without_options_is_refused(tmp_path: Path) -> None:
         ({"models": []}, r"decoder\.yml: models: expected a list of 1, found \[\]$"),
         ({"vocabs": "vocab.yml"}, r"decoder\.yml: vocabs: expected a list of 2, found vocab\.yml$"),
         ({"vocabs": ["vocab.yml", "../other.yml"]}, r"other\.yml: not found, but .*decoder\.yml names it$"),
-        ({"normalize": "much"}, r"decoder\.yml: normalize: 'much' is not a number$"),
+        ({"normalize": "much"}, r"decoder\.yml: normalize: 'much' is not a number up to 1,000,000$"),
+        ({"normalize": 10**400}, r"decoder\.yml: normalize: 1000.* is not a number up to 1,000,000$"),
+        ({"max-length-factor": float("inf")}, r"decoder\.yml: max-length-factor: inf is not a number up to 1,000,000$"),
+        ({"max-length-factor": float("nan")}, r"decoder\.yml: max-length-factor: nan is not a number up to 1,000,000$"),
         ({"beam-size": 0}, r"decoder\.yml: search\.beam_size: 0 is not between 1 and 10000$"),
     ],
 )

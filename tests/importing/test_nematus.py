@@ -45,7 +45,7 @@ def test_an_imported_model_has_the_log_probabilities_of_the_authors_code(system:
         ("factors", 2, "factors: 2 cannot be imported, only 1"),
         ("enc_recurrence_transition_deep_input", True, "deep_input: True cannot be imported, only False"),
         ("decoder_deep", "lstm", "decoder_deep lstm with dec_deep_context True: cannot be imported"),
-        ("dim", "ten", "dim: 'ten' is not a number of at least 1"),
+        ("dim", "ten", "dim: 'ten' is not a number from 1 to 1,000,000"),
         ("layer_normalisation", 1, "layer_normalisation: 1 cannot be imported, only True or False"),
         ("layer_normalisation", False, "tensor .*: has no place in nmtkit's architecture"),
         ("dim", 9, "tensor encoder_W: shape"),

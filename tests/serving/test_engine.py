@@ -184,10 +184,11 @@ def test_slow_work_holds_up_neither_a_search_nor_the_shutdown() -> None:
         await settled()
         assert texts(await sent(engine, "a")) == ["a"]
         assert not waiting.done()
-        slow.pop().cancel()  # its thread goes on, but its place is free
-        assert await waiting == "B"
+        slow.pop().cancel()  # its thread goes on, and so keeps its place
+        await settled()
+        assert not waiting.done()
         engine.stop()
-        for refused in (*slow, engine.aside(str.upper, "c")):
+        for refused in (*slow, waiting, engine.aside(str.upper, "c")):
             with pytest.raises(Busy, match="the server is shutting down"):
                 await refused
 
@@ -195,6 +196,23 @@ def test_slow_work_holds_up_neither_a_search_nor_the_shutdown() -> None:
     run(test)
     assert time.monotonic() - began < 30
     go_on.set()
+
+
+def test_a_thread_that_nobody_waits_for_gives_up_its_place_at_its_end() -> None:
+    go_on = threading.Event()
+
+    async def test(engine: Engine, search: Search) -> None:
+        slow = [asyncio.create_task(engine.aside(go_on.wait, 60)) for _ in range(ASIDE)]
+        await settled()
+        for task in slow:
+            task.cancel()
+        waiting = [asyncio.create_task(engine.aside(str.upper, text)) for text in "abcdefgh"]
+        await settled()
+        assert not any(task.done() for task in waiting)
+        go_on.set()
+        assert await asyncio.gather(*waiting) == [*"ABCDEFGH"]
+
+    run(test)
 
 
 def test_a_stopping_server_finishes_the_running_search_and_refuses_the_rest() -> None:

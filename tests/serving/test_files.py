@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 from nmtkit.documents.formats import SUFFIXES
 from nmtkit.documents.segment import Document
 from nmtkit.serving import files
-from nmtkit.serving.limits import FILE, Limits
+from nmtkit.serving.limits import FILE, MARKS, Limits
 from tests.documents.files import odt, read
 from tests.serving.conftest import Start
 
@@ -144,6 +144,8 @@ def test_files_have_the_limits_of_texts(start: Start) -> None:
     client = start(limits=Limits(characters=20, lines=3))
     assert asked(client, "a.html", b"<p>" + b"a " * 20) == (413, "the text has 39 characters; the limit is 20")
     assert asked(client, "a.html", b"<p>a" * 4)[0] == 413
+    complaint = "a.csv: has more than 3 paragraphs, which is the limit"
+    assert asked(client, "a.csv", b"a\n" * 4, columns="1") == (413, complaint)
     assert asked(client, "a.html", bytes(FILE + 1)) == (413, f"the request has more than {FILE} bytes")
 
 
@@ -161,6 +163,20 @@ def test_a_document_that_takes_too_long_is_given_up_and_does_not_hold_up_others(
         assert asked(client, "slow.html", PAGE) == (504, "the request took more than 1 seconds")
     assert asked(client, "a.html", PAGE)[0] == 200
     go_on.set()
+
+
+def test_a_paragraph_with_very_much_markup_is_refused(client: TestClient) -> None:
+    marks = b"<p>" + b"a<b>b</b>" * (MARKS + 1)
+    assert asked(client, "a.html", marks) == (413, f"a paragraph has more than {MARKS} pieces of markup")
+
+
+def test_documents_beyond_those_that_may_wait_are_refused(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "DOCUMENTS", 0)
+    assert asked(client, "a.html", PAGE) == (503, "too many documents are waiting")
+    monkeypatch.setattr(files, "DOCUMENTS", 1)
+    for _ in range(2):  # a place is free again
+        assert asked(client, "a.html", PAGE)[0] == 200
+        assert asked(client, "a.pdf", PAGE)[0] == 400
 
 
 def test_files_are_kept_for_a_while_and_the_oldest_go_first(

@@ -101,6 +101,11 @@ def test_line_separators_become_spaces_and_control_characters_are_deleted() -> N
         assert TextPipeline(side).tokens("a\u2028b\x85c\rd\te\x0bf \ufeffg\x00h\x7fi") == "a b c d e f ghi".split()
 
 
+def test_a_vocabulary_with_control_characters_writes_none() -> None:
+    for side in (Side("en", segmentation="words"), plain(), Side("en", tokenizer="reversible", segmentation="words")):
+        assert TextPipeline(side).text(["a\x1b[2J", "b\x07\u200d"]) == "a[2J b\u200d"
+
+
 def test_the_first_word_gets_its_usual_case_and_a_capital_again() -> None:
     pipeline = TextPipeline(Side("en", truecase=True), Truecaser({"the": "the", "rome": "Rome"}, set()))
     tokens = pipeline.tokens('"The cat." Rome is old.')
@@ -183,6 +188,7 @@ def test_a_folder_without_its_merges_names_the_file(tmp_path: Path) -> None:
         (lambda: Cleaning(max_ratio=0.5), r"`max_ratio` must be 0 or at least 1, not 0\.5"),
         (lambda: plain(escape=True), "`protect` and `escape` are options of `tokenizer` moses or characters, not none"),
         (lambda: Side("en", protected=("(",)), r"`protect`: '\(' is not a regular expression: missing \)"),
+        (lambda: Side("en", protected=("a{99999999999999}",)), "is not a regular expression: the repetition number is"),
         (lambda: Prep(Side("en"), Side("fr"), merges=0), "merges: 0 is not at least 1"),
         (lambda: Prep(Side("en"), Side("fr"), pieces=0), "pieces: 0 is not at least 1"),
     ],

@@ -97,6 +97,10 @@ def test_weights_of_another_shape_name_the_first_that_differs(tmp_path: Path) ->
         checkpoint.load_into(nn.Linear(5, 3), path)
     with pytest.raises(UserError, match=r"bias: this model has shape None, the file has \(3,\)"):
         checkpoint.load_into(nn.Linear(2, 3, bias=False), path)
+    weights = {name: weight.to(torch.int8) for name, weight in checkpoint.load_weights(path).items()}
+    checkpoint.save_weights(path, weights)
+    with pytest.raises(UserError, match=r"weight: its numbers are torch\.int8, not torch\.float32$"):
+        checkpoint.load_into(nn.Linear(2, 3), path)
 
 
 def test_a_folder_without_a_model_is_an_error(tmp_path: Path) -> None:

@@ -116,6 +116,10 @@ def test_an_ensemble_has_a_member(models: list[Path], tmp_path: Path) -> None:
     (tmp_path / "ens" / "ensemble.yaml").write_text("members: []\ncombine: prob\nweights: []\n")
     with pytest.raises(UserError, match=r"ensemble\.yaml: members: none; an ensemble has at least one$"):
         loading.load(tmp_path / "ens", "cpu")
+    for outside in ("..", ".", "/tmp/m", "../1-m0"):
+        (tmp_path / "ens" / "ensemble.yaml").write_text(f"members: [{outside}]\ncombine: prob\nweights: [1]\n")
+        with pytest.raises(UserError, match=r"ensemble\.yaml: members: '.*' is not the name of a folder$"):
+            loading.load(tmp_path / "ens", "cpu")
 
 
 def test_the_device_is_a_gpu_only_where_there_is_one() -> None:

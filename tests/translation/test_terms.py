@@ -175,7 +175,8 @@ def test_terms_are_read_from_tbx(tmp_path: Path) -> None:
     ("name", "text", "complaint"),
     [("a.tsv", "dog\tchien\ncat\n", r"a.tsv:2: expected a source term, a tab and its translation; found 'cat'"),
      ("a.csv", "dog\n", r"a.csv:1: expected a source term, a comma and its translation; found 'dog'"),
-     ("a.tsv", "dog\tchien|\n", r"a.tsv:1: expected a source term"), ("a.tsv", "\n", r"a.tsv: has no terms")],
+     ("a.tsv", "dog\tchien|\n", r"a.tsv:1: expected a source term"), ("a.tsv", "\n", r"a.tsv: has no terms"),
+     ("a.csv", "d" * 200_000, r"a.csv:1: not valid CSV: field larger than field limit")],
 )  # fmt: skip
 def test_other_lines_are_refused(tmp_path: Path, name: str, text: str, complaint: str) -> None:
     (tmp_path / name).write_text(text)
