@@ -10,15 +10,20 @@ import nmtkit
 from nmtkit.config import dump_yaml, to_dict
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError
+from nmtkit.symbols import SPELLINGS
+from nmtkit.text.bpe import Segmenter
 from nmtkit.text.pipeline import TextPipeline
+from nmtkit.text.sentencepieces import MARK, SentencePieces
 from nmtkit.text.settings import Prep, Side
 from nmtkit.translation import loading
-from nmtkit.translation.glossary import Glossary
+from nmtkit.translation.glossary import Glossary, edges_of
 from nmtkit.translation.request import Request, Terms
 from nmtkit.translation.terms import read_terms
 from nmtkit.translation.translation import Translation
 from nmtkit.translation.translator import Translator
 from tests.echo import load_echo, with_lexicon, write_folder, write_model
+
+SENTENCEPIECES = SentencePieces.__new__(SentencePieces)  # whose kind alone counts
 
 
 @pytest.fixture
@@ -93,7 +98,9 @@ def test_only_whole_words_match_terms(translator: Translator) -> None:
 
 def test_the_first_word_of_a_sentence_may_have_a_capital(translator: Translator) -> None:
     assert translated(translator, "B a", (("b", "g"),)).terms == [("b", "g")]
+    assert translated(translator, "a . B a", (("b", "g"),)).terms == [("b", "g")]
     assert translated(translator, "a B", (("b", "g"),)).terms == []
+    assert translated(translator, "a , B", (("b", "g"),)).terms == []
     assert translated(translator, "b a", (("B", "g"),)).terms == []
 
 
@@ -104,6 +111,19 @@ def test_a_term_that_begins_a_turkish_sentence_has_a_turkish_capital() -> None:
     light, mother = glossary.found(["Işık", "var", "￭.", "İyi", "anne"])
     assert (light.source, mother.source) == ("ışık", "iyi anne")
     assert [spelled.tokens for spelled in light.forms] == [["iyi"], ["İyi"]]
+
+
+def test_a_form_with_a_capital_that_the_vocabulary_lacks_is_not_used(translator: Translator) -> None:
+    assert translated(translator, "b", (("b", "g"),), beam_size=5).text == "g"
+
+
+def test_a_term_is_translated_in_the_piece_in_which_it_first_begins(translator: Translator) -> None:
+    for line, text in (("lower lower b", "lower lower b g"), ("a b a b", "a b g a b")):
+        assert translated(translator, line, (("b", "g"),), max_input_length=2).text == text
+
+
+def test_the_forms_of_a_term_may_have_spaces_around_them(translator: Translator) -> None:
+    assert translated(translator, "b", (("b", " g |  h "),)).terms in ([("b", "g")], [("b", "h")])
 
 
 def test_at_the_beginning_of_a_sentence_a_term_has_a_capital(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,6 +138,23 @@ def test_at_the_beginning_of_a_sentence_a_term_has_a_capital(tmp_path: Path, mon
     [[first]] = translator.answer(["G a"], Request(terms=(("g", "g"),)))
     assert first.text == "G a"  # which is the form with a capital, so that no search with terms is needed
     assert first.terms == [("g", "g")]
+
+
+@pytest.mark.parametrize(
+    ("words", "segmenter", "unfinished", "continuing", "final"),
+    [("a b@@ . ￭. ?￭", None, "", "", ". ￭. ?￭"),
+     ("a b@@ er .", Segmenter("#version: 0.2\ne r</w>\n"), "b@@", "", "."),
+     (f"{MARK}a er . {MARK}b!", SENTENCEPIECES, "", "er .", f". {MARK}b!")],
+)  # fmt: skip
+def test_words_and_sentences_end_with_the_tokens_of_the_segmentation(
+    words: str, segmenter: Any, unfinished: str, continuing: str, final: str
+) -> None:
+    vocabulary = Vocabulary([*SPELLINGS, *words.split()], [0] * (len(SPELLINGS) + len(words.split())))
+    edges = edges_of(TextPipeline(Side("en"), segmenter=segmenter), vocabulary)  # the symbols are none of these
+    expected = (unfinished, continuing, final)
+    assert [set(vocabulary.tokens(ids)) for ids in (edges.unfinished, edges.continuing, edges.final)] == [
+        set(each.split()) for each in expected
+    ]
 
 
 def test_out_of_vocabulary_words_are_spelled_as_in_the_glossary(translator: Translator) -> None:
@@ -149,6 +186,8 @@ def test_a_term_has_a_source_and_a_translation(pair: Any) -> None:
 def test_terms_are_read_from_lines_with_tabs_and_from_csv(tmp_path: Path) -> None:
     (tmp_path / "a.tsv").write_text("# Glossary\n\ndog\tchien|chienne\tan animal\nhash\t#\n")
     assert read_terms(tmp_path / "a.tsv") == (("dog", "chien|chienne"), ("hash", "#"))
+    (tmp_path / "a.tsv").write_text("#1\tnuméro un\n#2: a comment\n")
+    assert read_terms(tmp_path / "a.tsv") == (("#1", "numéro un"),)
     (tmp_path / "a.csv").write_text('dog,chien\n"red, hot",brûlant,note\n')
     assert read_terms(tmp_path / "a.csv") == (("dog", "chien"), ("red, hot", "brûlant"))
 
@@ -161,6 +200,12 @@ def test_terms_are_read_from_tbx(tmp_path: Path) -> None:
     for head in ("<martif>", "<tbx xmlns='urn:iso:std:iso:30042:ed-2'>"):  # of 2008 and of 2019
         (tmp_path / "a.tbx").write_text(f"{head}<termEntry>{sides}</termEntry></{head[1:].split()[0].strip('>')}>")
         assert read_terms(tmp_path / "a.tbx") == (("dog", "chien|la chienne"),)
+    synonyms = entry.format("en", "<tig><term>dog</term></tig><tig><term>hound</term></tig>")
+    untranslated = f"<termEntry>{entry.format('en', '<tig><term>cat</term></tig>')}</termEntry>"
+    (tmp_path / "a.tbx").write_text(
+        f"<martif>{untranslated}<termEntry>{synonyms}{entry.format('fr', forms)}</termEntry></martif>"
+    )
+    assert read_terms(tmp_path / "a.tbx") == (("dog", "chien|la chienne"), ("hound", "chien|la chienne"))
     for wrong, complaint in (
         ("<martif>", "not TBX"),
         ("<a/>", "has no terms"),
