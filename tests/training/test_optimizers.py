@@ -64,6 +64,13 @@ def test_each_group_moves_at_its_own_rate() -> None:
         torch.testing.assert_close(before[name] - parameter, torch.full_like(parameter, 0.5 if "rec" in name else 0.1))
 
 
+def test_a_rate_of_0_freezes_a_group() -> None:
+    model = Model()
+    before = model.recurrent.weight.detach().clone()
+    step(model, Optimizer("adamw", 0.1, decay=1.0), {"recurrent": Group(lr=0.0)}, gradient=1.0)
+    assert torch.equal(model.recurrent.weight, before)
+
+
 def test_the_schedule_multiplies_every_groups_own_rate() -> None:
     optimizer = build_optimizer(Model(), Optimizer("adam", 0.1), {"recurrent": Group(lr=0.5)})
     for _ in range(2):  # not the rate of the step before
@@ -115,11 +122,27 @@ def test_nag_is_its_closed_form_on_a_quadratic() -> None:
         torch.testing.assert_close(model.output.bias.detach(), p)
 
 
-def test_the_first_step_of_adadelta_is_the_papers() -> None:
-    model, config = Model(), Optimizer("adadelta", 1.0, rho=0.95, eps=1e-6)
+@pytest.mark.parametrize("name", ["adam", "adamw"])
+def test_the_first_steps_of_adam_are_the_papers(name: Any) -> None:
+    (slow, slower), eps = (0.7, 0.6), 0.2
+    model = Model()
+    optimizer = build_optimizer(model, Optimizer(name, 1.0, betas=(slow, slower), eps=eps), {})
+    bias = model.output.bias
+    expected, mean, square = bias.detach().clone(), 0.0, 0.0
+    for t, gradient in enumerate((0.3, -1.0, 0.1), 1):
+        bias.grad = torch.full_like(bias, gradient)
+        optimizer.step()
+        mean, square = slow * mean + (1 - slow) * gradient, slower * square + (1 - slower) * gradient**2
+        expected -= mean / (1 - slow**t) / (math.sqrt(square / (1 - slower**t)) + eps)
+        torch.testing.assert_close(bias.detach(), expected)
+
+
+@pytest.mark.parametrize(("rho", "eps"), [(0.95, 1e-6), (0.8, 1e-3)])
+def test_the_first_step_of_adadelta_is_the_papers(rho: float, eps: float) -> None:
+    model, config = Model(), Optimizer("adadelta", 1.0, rho=rho, eps=eps)
     start = model.output.bias.detach().clone()
     step(model, config, {}, gradient=0.3)
-    expected = math.sqrt(1e-6) / math.sqrt(0.05 * 0.3**2 + 1e-6) * 0.3
+    expected = math.sqrt(eps) / math.sqrt((1 - rho) * 0.3**2 + eps) * 0.3
     torch.testing.assert_close(start - model.output.bias, torch.full_like(start, expected))
 
 
