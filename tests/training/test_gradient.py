@@ -179,6 +179,23 @@ def test_a_batch_that_does_not_fit_into_memory_is_halved_with_the_same_gradient(
     ]
 
 
+def test_micro_batches_before_the_one_that_does_not_fit_into_memory_count_once(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpus, rows = Corpus.open(data, "train"), torch.arange(20).numpy()
+    model = small_experiment().build(14, 14).eval()
+    model.train = lambda: model  # type: ignore[assignment, method-assign, misc]  # without dropout
+    run, found = small_run(small_experiment(), corpus, model=model), []
+    for sentences in (20, 12):
+        memory = Memory(monkeypatch, sentences)
+        sums = read(accumulate(run, rows, [collate(corpus, rows[:4]), collate(corpus, rows[4:])]), torch.zeros(()))[0]
+        found.append((*sums[:3], [p.grad.clone() for p in model.parameters() if p.grad is not None]))
+    assert memory.passes == [4, 16, 10, 10]
+    (*whole, gradients), (*halved, others) = found
+    assert halved == pytest.approx(whole)
+    torch.testing.assert_close(others, gradients)
+
+
 def test_a_pair_that_does_not_fit_into_memory_is_an_error(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Memory(monkeypatch, 0)
     corpus, rows = Corpus.open(data, "train"), torch.arange(2).numpy()
