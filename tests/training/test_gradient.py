@@ -118,6 +118,19 @@ def test_the_words_to_predict_are_never_dropped(data: Path) -> None:
     assert losses[0] == losses[1]
 
 
+def test_an_update_has_the_label_smoothing_and_the_word_dropout_of_the_settings(data: Path) -> None:
+    corpus, rows = Corpus.open(data, "train"), np.arange(12)
+    model = small_experiment().build(14, 14).eval()
+    model.train = lambda: model  # type: ignore[assignment, method-assign, misc]  # without other dropout
+    for settings in ({"label_smoothing": 0.3}, {"word_dropout": 0.5}):
+        torch.manual_seed(1)
+        loss, nll, tokens, _ = gradient_of(small_run(small_experiment(**settings), corpus, model=model), rows)
+        smoothing, dropout = settings.get("label_smoothing", 0.0), settings.get("word_dropout", 0.0)
+        torch.manual_seed(1)
+        expected = summed_loss(model, collate(corpus, rows), smoothing, torch.float32, dropout)
+        assert (loss * tokens, nll) == pytest.approx([x.item() for x in expected])
+
+
 def test_the_loss_is_divided_by_words_or_by_sentences(data: Path) -> None:
     corpus, rows = Corpus.open(data, "train"), torch.arange(12).numpy()
     torch.manual_seed(3)

@@ -21,6 +21,12 @@ def test_the_utility_is_sacrebleus_chrf2_of_a_sentence(hypothesis: str, referenc
     assert ours == pytest.approx(CHRF().sentence_score(hypothesis, [reference]).score / 100, abs=1e-9)
 
 
+@given(TEXT, st.lists(TEXT, min_size=1, max_size=3), st.integers(2, 4))
+def test_only_the_shares_of_the_samples_count(hypothesis: str, samples: list[str], times: int) -> None:
+    ours, expected = mbr.mean_counts([hypothesis]), mbr.mean_counts(samples)
+    assert mbr.chrf(ours, mbr.mean_counts(samples * times)) == pytest.approx(mbr.chrf(ours, expected))
+
+
 @pytest.fixture(scope="module")
 def translator(tmp_path_factory: pytest.TempPathFactory) -> Translator:
     return nmtkit.load(write_model(tmp_path_factory.mktemp("mbr") / "run", "rnnsearch"), device="cpu")

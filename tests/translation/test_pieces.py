@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from torch import Tensor
 
 import nmtkit
+from nmtkit.config import dump_yaml, to_dict
 from nmtkit.ops.tree import Tree
 from nmtkit.text.pipeline import Segmenter, TextPipeline
-from nmtkit.text.settings import Side
+from nmtkit.text.settings import Prep, Side
 from nmtkit.translation import loading
 from nmtkit.translation.pieces import Part, best_combinations, cuts, same_cuts, slices
 from nmtkit.translation.request import Request
@@ -45,6 +46,7 @@ def pieces(text: str, limit: int) -> list[str]:
         ("a , b ። c d", 5, ["a , b ።", "c d"]),
         ("a , b ￭፡፡ c d", 5, ["a , b ￭፡፡", "c d"]),
         ("a , b ￭។ c d", 5, ["a , b ￭។", "c d"]),
+        ("a b c . ” d , e f g h i j k", 10, ["a b c . ”", "d , e f g h i j k"]),
         ("a b c d e f", 5, ["a b c", "d e f"]),
         ("a low@@ er b c", 4, ["a low@@ er", "b c"]),
         ("l@@ o@@ w@@ l@@ o@@ w", 4, ["l@@ o@@ w@@", "l@@ o@@ w"]),
@@ -55,6 +57,7 @@ def test_a_line_is_cut_at_the_best_place(text: str, limit: int, expected: list[s
     assert pieces(text, limit) == expected
 
 
+@example([".", "a", "b", "c", "d"], 4)  # the second half of the limit has no end of a sentence
 @given(st.lists(st.sampled_from(["a", "low@@", ".", ",", "”", "b"]), max_size=200), st.integers(1, 30))
 def test_pieces_concatenate_to_the_line_and_their_number_is_proportional_to_its_length(
     tokens: list[str], limit: int
@@ -114,10 +117,12 @@ def test_the_coverage_penalties_of_the_pieces_add_up(translator: Translator) -> 
     assert joined.score == pytest.approx(joined.log_prob / 5 + unread, rel=1e-4)
 
 
-def test_the_n_best_of_a_line_in_pieces_are_different_and_sorted(translator: Translator) -> None:
-    [best] = translator.answer(["a b c d e f g h"], Request(n_best=3, max_input_length=4))
-    assert best[0].text == "a b c d e f g h"
-    assert len({tuple(translation.tokens) for translation in best}) == 3
+@pytest.mark.parametrize("penalty", ["none", "avg"])
+def test_the_n_best_of_a_line_in_pieces_are_different_and_sorted(translator: Translator, penalty: Any) -> None:
+    request = Request(n_best=9, beam_size=9, length_penalty=penalty, max_input_length=4)
+    [best] = translator.answer(["a b c d e f g"], request)
+    assert best[0].text == "a b c d e f g"
+    assert len({tuple(translation.tokens) for translation in best}) == 9
     assert [t.score for t in best] == sorted((t.score for t in best), reverse=True)
 
 
@@ -127,6 +132,14 @@ def test_samples_of_a_line_in_pieces_do_not_depend_on_its_position(translator: T
     _, beside = translator.answer(["c", "a b c d e f g h"], request)
     assert alone == beside
     assert len(alone) == 3
+
+
+def test_the_samples_of_the_pieces_of_a_line_are_combined_at_random(translator: Translator) -> None:
+    [whole] = translator.answer(["a b c d a b c d"], Request(n_best=20, seed=7, max_input_length=4))
+    [half] = translator.answer(["a b c d"], Request(n_best=20, seed=7))  # the same samples, sorted by score
+    assert len({tuple(sample.tokens) for sample in half}) > 5
+    assert sorted(sample.tokens for sample in whole) != sorted(2 * sample.tokens for sample in half)
+    assert sum(sample.log_prob for sample in whole) == pytest.approx(2 * sum(sample.log_prob for sample in half))
 
 
 @pytest.mark.parametrize(
@@ -151,6 +164,21 @@ def test_unknown_words_of_every_piece_are_replaced(translator: Translator) -> No
     assert joined.text == "x b c d e f z h"
     assert pieces.text == "x b c d y f z h"
     assert pieces.pieces == 3
+
+
+@pytest.mark.parametrize("segmentation", ["words", "bpe"])
+def test_words_of_every_piece_of_lower_cased_text_are_copied_as_they_were_typed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, segmentation: Any
+) -> None:
+    monkeypatch.setattr(loading, "load_model", load_echo)
+    folder = write_folder(tmp_path / "run")
+    side = Side("en", normalize=False, tokenizer="none", lowercase=True, segmentation=segmentation)
+    (folder / "prep.yaml").write_text(dump_yaml(to_dict(Prep(side, side))))
+    (folder / "lexicon.tsv").write_text("a\ta\t1\t9\nb\tb\t1\t9\n")
+    line = "a Lower b a a Uvw b"
+    [[joined]] = nmtkit.load(folder, device="cpu").answer([line], Request(replace_unk=True, max_input_length=4))
+    assert joined.text == line
+    assert joined.pieces > 1
 
 
 def test_references_are_scored_whole(translator: Translator) -> None:

@@ -1,6 +1,7 @@
 """The confidence of a model in its translations."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,11 @@ def test_quality_is_the_mean_probability_reduced_by_missing_source_attention(
     monkeypatch.setattr(loading, "load_model", load_echo)
     translator = nmtkit.load(write_folder(tmp_path / name), device="cpu")
     request = Request(quality=True, max_len_a=0, max_len_b=2, attention=name == "run")
-    for [best] in translator.answer(["a b c d", "a b", "z"], request):
+    lines = ["a b c d", "a b", "z"]
+    for [best], [alone] in zip(
+        translator.answer(lines, request), translator.answer(lines, replace(request, attention=False)), strict=True
+    ):
+        assert alone.quality == best.quality
         mean = math.exp(np.mean(best.log_probs))
         assert 0 < best.quality <= 1
         if best.attention is None:

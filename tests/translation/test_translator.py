@@ -326,6 +326,17 @@ def test_given_translations_are_aligned_like_those_of_search(translator: Transla
         assert given.quality == pytest.approx(searched.quality, abs=1e-4)
     [[dumb]] = translator.answer([""], Request(references=True, **look), ["a b"])
     assert dumb.alignment == []
+    [[half], *_] = translator.answer(["a b c d"], Request(references=True, quality=True), ["a b"])
+    assert half.quality < math.exp(np.mean(half.log_probs))  # half of the source has no attention
+
+
+def test_given_translations_are_scored_with_the_penalty_of_the_request_by_the_model_for_scoring(
+    translator: Translator,
+) -> None:
+    [[given]] = translator.answer(["a b"], Request(references=True, length_penalty="avg"), ["a b c"])
+    assert given.score == pytest.approx(given.log_prob / 4)
+    certain = replace(translator, given=Says([WORDS.index("d")], len(WORDS)))
+    assert [each.score for each in forced(certain, ["a b"], ["d"])] == [0.0]
 
 
 def test_any_translation_can_be_scored(translator: Translator) -> None:
@@ -415,6 +426,8 @@ def test_a_lexicon_of_subwords_cannot_make_a_shortlist(translator: Translator, t
     of_pieces = nmtkit.load(tmp_path / "run", "cpu", lexicon=tmp_path / "pieces.tsv")
     with pytest.raises(UserError, match=r"pieces.tsv: has pieces of words; a shortlist needs whole words"):
         of_pieces.answer(["a"], Request(shortlist=0))
+    with pytest.raises(UserError, match="has pieces of words"):
+        of_pieces.translate(["a"], Request(shortlist=0))  # before the first translation is taken
     with pytest.raises(
         UserError, match=r"`shortlist`: .*run has no lexicon; give one made by nmtkit align as `lexicon`"
     ):
