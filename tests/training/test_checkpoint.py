@@ -3,6 +3,7 @@
 import errno
 import os
 import resource
+import shutil
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,35 @@ def test_a_damaged_checkpoint_is_named(name: str, damage: object, tmp_path: Path
         checkpoint.restore(ModelFolder(tmp_path), 7, model, torch.optim.Adam(model.parameters()))
 
 
+@pytest.mark.parametrize("name", ["trainer.pt", "validated.pt"])
+def test_no_flipped_bit_of_a_checkpoint_changes_what_is_restored(name: str, tmp_path: Path) -> None:
+    written(tmp_path, 7, 0.25)
+    path = ModelFolder(tmp_path).checkpoint(7) / name
+    content = path.read_bytes()
+    refused = 0
+    for place in range(0, len(content), 7):
+        path.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+        model = nn.Linear(2, 3)
+        optimizer = torch.optim.Adam(model.parameters())
+        try:
+            assert checkpoint.restore(ModelFolder(tmp_path), 7, model, optimizer) == Progress(update=7)
+            assert optimizer.state_dict() == torch.optim.Adam(model.parameters()).state_dict()
+        except UserError:
+            refused += 1
+    assert refused > 20
+
+
+def test_the_weights_of_another_checkpoint_are_an_error_even_with_their_checksum(tmp_path: Path) -> None:
+    for update in (7, 8):
+        model = written(tmp_path, update, update / 4)
+    ours, theirs = (ModelFolder(tmp_path).weights(update).parent for update in (7, 8))
+    for path in theirs.iterdir():
+        if path.suffix != ".pt":
+            shutil.copy(path, ours / path.name)
+    with pytest.raises(UserError, match=r"step-7/trainer\.pt: .*the weights beside it are not those that it was saved"):
+        checkpoint.restore(ModelFolder(tmp_path), 7, model, torch.optim.Adam(model.parameters()))
+
+
 def test_a_checkpoint_with_files_of_another_is_an_error(tmp_path: Path) -> None:
     model = written(tmp_path, 7, 0.25)
     optimizer = torch.optim.Adam(model.parameters())
@@ -95,6 +125,8 @@ def test_weights_of_another_shape_name_the_first_that_differs(tmp_path: Path) ->
     path = ModelFolder(tmp_path).weights(7)
     with pytest.raises(UserError, match=r"weight: this model has shape \(3, 5\), the file has \(3, 2\)"):
         checkpoint.load_into(nn.Linear(5, 3), path)
+    with pytest.raises(UserError, match=r"weight: this model has shape \(2, 3\), the file has \(3, 2\)"):
+        checkpoint.load_into(nn.Linear(3, 2), path)
     with pytest.raises(UserError, match=r"bias: this model has shape None, the file has \(3,\)"):
         checkpoint.load_into(nn.Linear(2, 3, bias=False), path)
     weights = {name: weight.to(torch.int8) for name, weight in checkpoint.load_weights(path).items()}
@@ -121,6 +153,15 @@ def test_the_average_is_the_arithmetic_mean(tmp_path: Path) -> None:
     assert [path.name for path in used] == ["step-3", "step-2", "step-1"]
     weights = checkpoint.load_weights(ModelFolder(tmp_path / "mean").chosen_weights())
     assert all((tensor == 3.0).all() for tensor in weights.values())
+
+
+def test_the_average_of_equal_weights_is_these_weights_bit_for_bit(tmp_path: Path) -> None:
+    for update in range(1, 8):
+        weights = written(tmp_path / "run", update, 0.1).state_dict()
+        averaging.average(ModelFolder(tmp_path / "run"), ModelFolder(tmp_path / "mean"), [], last=update)
+        for name, mean in checkpoint.load_weights(ModelFolder(tmp_path / "mean").chosen_weights()).items():
+            assert mean.dtype == torch.float32
+            assert torch.equal(mean, weights[name])
 
 
 def test_the_average_is_of_the_best_the_last_or_the_given_checkpoints(tmp_path: Path) -> None:

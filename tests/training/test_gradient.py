@@ -152,9 +152,10 @@ def test_clipping_scales_all_gradients_together_down_to_the_limit() -> None:
     assert float(clip(model, 2 * norm)) == pytest.approx(norm)
     for parameter, gradient in zip(model.parameters(), before, strict=True):
         torch.testing.assert_close(parameter.grad, gradient)
-    assert float(clip(model, 0.5)) == pytest.approx(norm)
-    for parameter, gradient in zip(model.parameters(), before, strict=True):
-        torch.testing.assert_close(parameter.grad, gradient * (0.5 / norm))
+    for larger, limit in ((norm, 0.9 * norm), (0.9 * norm, 0.5)):
+        assert float(clip(model, limit)) == pytest.approx(larger)
+        for parameter, gradient in zip(model.parameters(), before, strict=True):
+            torch.testing.assert_close(parameter.grad, gradient * (limit / norm))
 
 
 class Memory:
@@ -207,6 +208,14 @@ def test_micro_batches_before_the_one_that_does_not_fit_into_memory_count_once(
     (*whole, gradients), (*halved, others) = found
     assert halved == pytest.approx(whole)
     torch.testing.assert_close(others, gradients)
+
+
+def test_a_single_pair_that_fits_into_memory_is_not_halved_any_further(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory, corpus = Memory(monkeypatch, 1), Corpus.open(data, "train")
+    assert gradient_of(small_run(small_experiment(), corpus), np.arange(3)).halvings == 2
+    assert memory.passes == [3, 2, 1, 1, 1]
 
 
 def test_a_pair_that_does_not_fit_into_memory_is_an_error(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:

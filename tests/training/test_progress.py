@@ -9,6 +9,7 @@ from nmtkit.experiment.run import prepare_folder
 from nmtkit.folders import ModelFolder
 from nmtkit.training import loop
 from nmtkit.training.gradient import clip
+from nmtkit.training.loss import Gradient
 from nmtkit.training.progress import Progress, Window
 from tests.training.conftest import metrics, small_experiment, small_run, validations
 
@@ -110,5 +111,24 @@ def test_the_run_ends_below_the_minimum_learning_rate(data: Path, tmp_path: Path
 def test_speed_and_loss_are_means_since_the_last_validation() -> None:
     window = Window()
     for tokens, seconds in ((100, 1.0), (300, 1.0)):
-        window.add(nll=tokens * 2.0, tokens=tokens, seconds=seconds, norm=1.0)
+        window.add(nll=tokens * 2.0, tokens=tokens, seconds=seconds, norm=300 / tokens)
     assert (window.speed, window.loss) == (200, 2)
+    assert (window.mean_norm, window.norm_max) == (2, 3)
+
+
+def test_a_gradient_explodes_if_it_is_twenty_times_the_mean_of_ten_others() -> None:
+    window = Window()
+    for _ in range(9):
+        window.add(nll=1.0, tokens=1, seconds=1.0, norm=2.0)
+    assert not window.exploded(1000.0)
+    window.add(nll=1.0, tokens=1, seconds=1.0, norm=2.0)
+    assert window.exploded(40.1)
+    assert not window.exploded(39.9)
+
+
+def test_the_words_and_the_halvings_of_a_run_are_summed() -> None:
+    progress = Progress()
+    for halvings in (0, 2):
+        progress.add(Gradient(loss=1.0, nll=5.0, tokens=10, halvings=halvings), seconds=1.0, norm=1.0)
+    assert (progress.tokens, progress.halvings) == (20, 2)
+    assert (progress.window.tokens, progress.window.nll) == (20, 10.0)
