@@ -70,6 +70,24 @@ def test_a_source_is_encoded_once_for_all_its_candidates() -> None:
     assert counting.encoded == 3  # the fourth has no candidate
 
 
+@pytest.mark.parametrize("max_tokens", [1, 12, 17, 18, 24, 60])
+def test_a_batch_has_at_most_the_given_number_of_padded_words(max_tokens: int) -> None:
+    """Sentences with one or two candidates of two words, and EOS."""
+    shapes = list[int]()
+
+    class Sizes(Stepping):
+        def step(self, memory: Tree, state: Tree, y: Tensor) -> tuple[Tensor, Tree, Tensor | None]:
+            shapes.append(len(y))
+            return super().step(memory, state, y)
+
+    candidates = [[[5, 6], [6, 5]][: 1 + i % 2] for i in range(12)]
+    score_candidates(Sizes(toy_model("rnnsearch")), [[[4]] * 12], candidates, device=CPU, max_tokens=max_tokens)
+    batches = shapes[::3]
+    assert sum(batches) == 18
+    assert all(3 * rows <= max(max_tokens, 6) for rows in batches)
+    assert all(3 * (rows + 2) > max_tokens for rows in batches[:-1])
+
+
 def test_a_batch_that_does_not_fit_into_memory_is_scored_in_halves() -> None:
     scarce = Stepping(toy_model("rnnsearch"), most=1)
     plenty, found = scores(Stepping(scarce.model), max_tokens=1000), scores(scarce, max_tokens=1000)

@@ -26,6 +26,12 @@ def test_words_survive_segmentation_even_if_they_look_segmented(sentence: list[s
     assert Segmenter.join(Segmenter(MERGES).apply(sentence)) == sentence
 
 
+def test_a_word_that_is_learnt_whole_survives_even_if_it_ends_like_a_subword() -> None:
+    segmenter = Segmenter(learn_merges(Counter({"a@@": 9, "b": 9}), 9))
+    for sentence in (["a@@", "b"], ["b", "a@@"], ["a@@"]):
+        assert Segmenter.join(segmenter.apply(sentence)) == sentence
+
+
 @given(st.lists(words))
 def test_segmentation_is_that_of_subword_nmt(sentence: list[str]) -> None:
     sentence = [word for word in sentence if not word.endswith("@@")]

@@ -294,6 +294,12 @@ def test_escapes_hyphens_and_protected_text_detokenise_exactly(line: str) -> Non
     assert pipeline.text(pipeline.tokens(line)) in (line, line.replace("<b>", "< b >"))
 
 
+def test_only_tokens_that_were_escaped_are_unescaped() -> None:
+    for escape, text in ((True, "Write < here"), (False, "Write &lt; here")):
+        pipeline = TextPipeline(Side("en", escape=escape, segmentation="words"))
+        assert pipeline.text(["Write", "&lt;", "here"]) == text
+
+
 @pytest.mark.parametrize(
     ("language", "line", "tokens", "text"),
     [

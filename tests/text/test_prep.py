@@ -553,6 +553,7 @@ OPTIONAL = [
     ("overlap", "The cat.", "Le chat"),
     ("duplicate", "The cat isn't in the dog.", "Ce n'est pas l'cat : c'est l'dog !"),
     (None, "The cat.", "Un chat."),  # in the development set with another translation
+    ("overlap", "The garden.", "Le jardin"),  # in the test set
 ]
 
 
@@ -565,9 +566,9 @@ def spoilt(tmp_path: Path) -> dict[str, Files]:
         pairs[10 * place + 5] = (src, tgt)
     write(tmp_path / "train.en", [src for src, _ in pairs])
     write(tmp_path / "train.fr", [tgt for _, tgt in pairs])
-    for split in ("dev", "test"):
-        write(tmp_path / f"{split}.en", ["The cat."])
-        write(tmp_path / f"{split}.fr", ["Le chat"])
+    for split, (_, src, tgt) in (("dev", OPTIONAL[3]), ("test", OPTIONAL[6])):
+        write(tmp_path / f"{split}.en", [src])
+        write(tmp_path / f"{split}.fr", [tgt])
     return find_raw(tmp_path, "en", "fr")[0]
 
 

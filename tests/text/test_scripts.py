@@ -1,6 +1,8 @@
 import pytest
 
+from nmtkit.text.rules import broken_rule
 from nmtkit.text.scripts import right_to_left, wrong_script
+from nmtkit.text.settings import Cleaning, Prep, Side
 
 
 @pytest.mark.parametrize(
@@ -47,6 +49,12 @@ from nmtkit.text.scripts import right_to_left, wrong_script
 )
 def test_a_side_is_in_the_wrong_script_if_most_of_its_letters_are(language: str, text: str, wrong: bool) -> None:
     assert wrong_script(text, language) == wrong
+
+
+def test_each_side_of_a_pair_is_judged_by_its_own_language() -> None:
+    prep = Prep(Side("en"), Side("ru"), cleaning=Cleaning(drop=("script",)))
+    for src, tgt, rule in (("house", "дом", None), ("дом", "дом", "script"), ("house", "house", "script")):
+        assert broken_rule(src + tgt, [src], [tgt], prep, frozenset()) == rule
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,18 @@ def model() -> bytes:
     return learn_sentencepieces(COUNTS, 40, ["en"])
 
 
+def test_a_mark_in_the_text_is_an_underscore(model: bytes) -> None:
+    pieces = SentencePieces(model)
+    for word in (f"he{MARK}ld", MARK, f"{MARK}held"):
+        assert SentencePieces.join(pieces.apply(["hello", word])) == ["hello", word.replace(MARK, "_")]
+
+
+@pytest.mark.parametrize(("language", "kept"), [("en", True), ("zh", False)])
+def test_only_scripts_of_thousands_of_letters_lose_the_rarest(language: str, kept: bool) -> None:
+    pieces = SentencePieces(learn_sentencepieces(COUNTS + Counter({"held": 9000, "ž": 1}), 40, [language])).pieces
+    assert any("ž" in piece for piece in pieces) is kept
+
+
 def test_the_same_words_give_the_same_model(model: bytes) -> None:
     reversed_counts = Counter(dict(reversed(COUNTS.items())))
     assert learn_sentencepieces(reversed_counts, 40, ["en"]) == model

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from sacremoses import MosesDetruecaser, MosesTruecaser
 
 from nmtkit.errors import UserError
+from nmtkit.text.reversible import tokenize
 from nmtkit.text.truecasing import Truecaser, count_cases, detruecased, learn_truecaser
 
 words = st.text(st.sampled_from("abowlnr@</>s\u00e9"), min_size=1)
@@ -28,6 +29,12 @@ def test_sentences_get_their_capitals_again_as_in_moses(sentence: list[str]) -> 
 
 def test_joiners_do_not_hide_the_end_of_a_sentence() -> None:
     assert detruecased(["one", "￭.", "(￭", "two"], "en") == ["One", "￭.", "(￭", "Two"]
+
+
+def test_the_joiners_of_reversible_tokens_change_no_case() -> None:
+    truecaser = Truecaser({"the": "the", "rome": "Rome"}, {"The"})
+    assert truecaser.apply(tokenize("Is it? The (The")) == tokenize("Is it? the (The")
+    assert truecaser.apply(["The", "The"]) == ["the", "The"]
 
 
 def test_a_truecasing_model_is_text_that_moses_reads() -> None:

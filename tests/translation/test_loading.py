@@ -3,6 +3,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -25,6 +26,11 @@ def models(tmp_path: Path) -> list[Path]:
 def texts(translator: Translator) -> list[tuple[str, float]]:
     found = translator.answer(["a b", "", "lower c d"], Request(n_best=2, prefixes=True), ["a", "", "h"])
     return [(t.text, t.score) for best in found for t in best]
+
+
+def alone(models: list[Path]) -> list[Translator]:
+    """Each model by itself."""
+    return [loading.load(model, "cpu") for model in models]
 
 
 def test_an_ensemble_folder_is_the_ensemble_and_self_contained(models: list[Path], tmp_path: Path) -> None:
@@ -51,12 +57,18 @@ def test_members_may_have_different_source_vocabularies_and_segmentation(models:
     assert len(mixed.sources) == 3
     assert mixed.answer(["lower a"], Request())[0][0].source == ["low@@", "er", "a"]
     assert len(loading.load([models[0]] * 2, "cpu").sources) == 1
+    together, *each = (loaded.score_candidates(["lower a"], [["b d"]])[0][0] for loaded in (mixed, *alone(models)))
+    np.testing.assert_allclose(np.exp(together), np.mean(np.exp(each), axis=0), rtol=1e-4)
 
 
 def test_subwords_that_the_vocabulary_lacks_are_split(models: list[Path]) -> None:
     vocabulary = models[0] / "vocab.src"
     vocabulary.write_text(vocabulary.read_text().replace("low@@\t", "lo@@\t"))
     assert loading.load(models[0], "cpu").answer(["lower"], Request())[0][0].source[0] == "lo@@"
+    vocabulary = models[1] / "vocab.tgt"
+    vocabulary.write_text(vocabulary.read_text().replace("low@@\t", "lo@@\t"))
+    [[best]] = loading.load(models[1], "cpu").answer(["a"], Request(prefixes=True), ["lower"])
+    assert best.tokens[0] == "lo@@"
 
 
 def test_models_with_different_target_vocabularies_cannot_be_combined(models: list[Path], tmp_path: Path) -> None:
