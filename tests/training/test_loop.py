@@ -10,8 +10,10 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -415,6 +417,22 @@ def test_checkpoints_between_validations_replace_each_other_and_change_nothing(
     assert ModelFolder(tmp_path / "often").updates() == ModelFolder(tmp_path / "whole").updates()
     whole = everything(tmp_path / "whole", 12)
     assert all(torch.equal(tensor, whole[name]) for name, tensor in everything(tmp_path / "often", 12).items())
+
+
+def test_a_checkpoint_is_written_when_the_last_one_is_as_many_minutes_old_as_set(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, save, saved = SimpleNamespace(now=0.0), checkpoint.save, []
+
+    def slow(*arguments: Any) -> Any:
+        clock.now += 30  # seconds for an update
+        return accumulate(*arguments)
+
+    monkeypatch.setattr(loop, "time", SimpleNamespace(monotonic=lambda: clock.now, perf_counter=time.perf_counter))
+    monkeypatch.setattr(loop, "accumulate", slow)
+    monkeypatch.setattr(checkpoint, "save", lambda *all: saved.append(all[-1].update) or save(*all))
+    trained(tmp_path, data, valid_every=5, save_every=1.0)
+    assert saved == [2, 4, 5, 7, 9, 10, 12]
 
 
 @pytest.mark.parametrize("name", ["init_seed", "order_seed", "dropout_seed"])

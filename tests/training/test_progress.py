@@ -11,7 +11,7 @@ from nmtkit.training import loop
 from nmtkit.training.gradient import clip
 from nmtkit.training.loss import Gradient
 from nmtkit.training.progress import Progress, Window
-from tests.training.conftest import metrics, small_experiment, small_run, validations
+from tests.training.conftest import metrics, small_experiment, small_run, trained, validations
 
 
 def run_with_scores(tmp_path: Path, data: Path, scores: list[float], **training: object) -> Progress:
@@ -114,6 +114,16 @@ def test_speed_and_loss_are_means_since_the_last_validation() -> None:
         window.add(nll=tokens * 2.0, tokens=tokens, seconds=seconds, norm=300 / tokens)
     assert (window.speed, window.loss) == (200, 2)
     assert (window.mean_norm, window.norm_max) == (2, 3)
+
+
+def test_the_figures_of_training_are_those_since_the_last_validation(data: Path, tmp_path: Path) -> None:
+    for every in (1, 2):
+        trained(tmp_path / str(every), data, valid_every=every, max_updates=4)
+    each, pairs = (
+        [record["gradient_norm"] for record in metrics(tmp_path / str(every)) if record["kind"] == "train"]
+        for every in (1, 2)
+    )
+    assert pairs == pytest.approx([sum(each[:2]) / 2, sum(each[2:]) / 2])
 
 
 def test_a_gradient_explodes_if_it_is_twenty_times_the_mean_of_ten_others() -> None:
