@@ -11,6 +11,7 @@ from nmtkit.training import loop
 from nmtkit.training.gradient import clip
 from nmtkit.training.loss import Gradient
 from nmtkit.training.progress import Progress, Window
+from nmtkit.training.validation import Validation
 from tests.training.conftest import metrics, small_experiment, small_run, trained, validations
 
 
@@ -114,6 +115,21 @@ def test_speed_and_loss_are_means_since_the_last_validation() -> None:
         window.add(nll=tokens * 2.0, tokens=tokens, seconds=seconds, norm=300 / tokens)
     assert (window.speed, window.loss) == (200, 2)
     assert (window.mean_norm, window.norm_max) == (2, 3)
+
+
+def test_the_extra_validation_at_the_end_of_a_run_ranks_its_checkpoint_and_decides_nothing_else() -> None:
+    settings = small_experiment(keep_best=3, patience=2, schedule={"kind": "plateau"}).training
+    progress = Progress()
+
+    def judge(update: int, bleu: float, *, regular: bool) -> tuple[object, ...]:
+        progress.update = update
+        progress.judge(Validation(1.0, 0.5, bleu, 0.5), settings, regular=regular)
+        return progress.stalled, progress.decays, list(progress.peak)
+
+    before = judge(2, 5.0, regular=True)
+    assert judge(3, 4.0, regular=False) == judge(5, 9.0, regular=False) == before
+    assert [update for update, *_ in progress.best] == [5, 2, 3]
+    assert judge(6, 8.0, regular=True)[:2] == (0, 0)  # better than the last regular one
 
 
 def test_the_figures_of_training_are_those_since_the_last_validation(data: Path, tmp_path: Path) -> None:
