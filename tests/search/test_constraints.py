@@ -103,6 +103,14 @@ def test_batch_mates_and_the_order_of_terms_change_nothing(
         assert same(found, constrained(config, Table(seed), [src], [own[::-1]], BPE, n)[0])
 
 
+@given(seed=st.integers(0, 10**6), config=configs, src=sources, own=terms)
+@settings(max_examples=30, deadline=None)
+def test_with_terms_the_beam_narrows_in_any_case(seed: int, config: Search, src: list[int], own: list[Term]) -> None:
+    wide = replace(config, narrowing=False)
+    ours, theirs = (constrained(each, Table(seed), [src], [own], BPE, each.beam_size) for each in (wide, config))
+    assert same(ours[0], theirs[0])
+
+
 @given(seed=st.integers(0, 10**6), config=configs, srcs=st.lists(sources, min_size=1, max_size=4), data=st.data())
 @settings(max_examples=60, deadline=None)
 def test_only_a_sentence_whose_translations_lack_a_term_is_searched_with_it(

@@ -56,6 +56,19 @@ def test_batch_mates_change_nothing_but_the_seed_does() -> None:
     assert together != draw(Table(3), *sources, n=5, seed=2)
 
 
+def test_different_sentences_have_different_random_numbers_and_equal_ones_the_same() -> None:
+    one, other, again = draw(Constant(0.2, 0.2, 0.2, 0.2, 0.2), [9], [8], [9], n=20)
+    assert [h.ids for h in one] == [h.ids for h in again] != [h.ids for h in other]
+
+
+def test_a_sample_is_as_long_as_the_settings_allow_for_its_source() -> None:
+    config = dataclasses.replace(CONFIG, max_len_a=2.0, max_len_b=1)
+    [[found]] = translate_ids(
+        Constant(0, 0, 1e-9, 0.5, 0.5), [[9, 9, 9]], config, device=torch.device("cpu"), n_best=1, seed=1
+    )
+    assert len(found.ids) == 7
+
+
 def test_a_broken_model_is_an_error() -> None:
     with pytest.raises(UserError, match="not numbers"):
         draw(Constant(0.1, 0.1, math.nan, 0.4), [4])
