@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nmtkit.config import merge
+from nmtkit.data import encoding
 from nmtkit.data.corpus import Corpus
 from nmtkit.data.encoding import encode
 from nmtkit.data.vocab import Vocabulary
@@ -93,6 +94,15 @@ def test_any_number_of_processes_makes_the_same_files(data: Path) -> None:
     one = {path.name: path.read_bytes() for path in data.iterdir()}
     encode_all(data, workers=2)
     assert {path.name: path.read_bytes() for path in data.iterdir()} == one
+
+
+def test_words_are_counted_alike_if_memory_holds_few_of_them(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    encode_all(data)
+    whole = (data / "vocab.src").read_bytes()
+    monkeypatch.setattr(encoding, "_MOST_COUNTED", 1)
+    monkeypatch.setattr(encoding, "_LINES", 1)
+    encode_all(data)
+    assert (data / "vocab.src").read_bytes() == whole
 
 
 def test_a_joint_vocabulary_counts_the_words_of_both_sides(data: Path) -> None:

@@ -1,0 +1,25 @@
+"""Translations as JSON."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import nmtkit
+from nmtkit.align.posunk import Replacement
+from nmtkit.translation import loading
+from nmtkit.translation.formats import json_values
+from nmtkit.translation.request import Request
+from tests.echo import load_echo, with_lexicon, write_folder
+
+
+def test_json_says_how_each_unknown_word_was_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loading, "load_model", load_echo)
+    translator = with_lexicon(nmtkit.load(write_folder(tmp_path / "run"), device="cpu"), {"y": "Y"})
+    [[best]] = translator.answer(["a x y"], Request(replace_unk=True))
+    assert json_values(best)["replaced"] == [
+        {"token": 1, "by": "x", "how": "copied", "source": 1},
+        {"token": 2, "by": "Y", "how": "translated", "source": 2},
+    ]
+    left = replace(best, replaced=[Replacement(1, None, False)])  # an unknown word that is left is not replaced
+    assert json_values(left)["replaced"] == []
