@@ -131,7 +131,7 @@ def _model(options: Options) -> dict[str, Any]:
     """The Config of models/bideep.py as plain values. Raises UserError for values that do not fit together."""
     given, where = options.values, options.where
     deep, transitions = given["dec_depth"] > 1, given["dec_high_recurrence_transition_depth"]
-    cell = _CELLS.get((given["decoder_deep"], given["dec_deep_context"])) if deep else None
+    cell = _CELLS.get((str(given["decoder_deep"]), given["dec_deep_context"])) if deep else None
     if deep and cell is None:
         raise UserError(
             f"{where} decoder_deep {given['decoder_deep']} with dec_deep_context {given['dec_deep_context']}: "
@@ -162,10 +162,10 @@ def _model(options: Options) -> dict[str, Any]:
 def _words(file: Path, options: Options, arrays: Mapping[str, Array], tied: str) -> tuple[Words, Words]:
     """The vocabularies of the dictionaries named in the options, whose files are in the folder of the weights."""
     listed = options.values["dictionaries"]
-    if not isinstance(listed, list) or len(listed) != 2:
+    if not isinstance(listed, list) or len(listed) != 2 or not all(Path(str(each)).name for each in listed):
         raise UserError(f"{options.where} dictionaries: expected a list of 2 files, found {str(listed)[:80]}")
     source, target = (file.with_name(Path(str(each)).name) for each in listed)
-    sizes = len(arrays["Wemb"]), arrays["ff_logit_b"].size
+    sizes = arrays["Wemb"][..., :1].size, arrays["ff_logit_b"].size
     for name, size in zip(("n_words_src", "n_words"), sizes, strict=True):
         if options.values[name] not in (None, size):
             raise UserError(f"{options.where} {name}: {options.values[name]}, but the weights have {size} words")

@@ -27,7 +27,7 @@ class Segmenter:
     """
 
     def __init__(self, merges: str, known: Set[str] | None = None) -> None:
-        self._bpe = BPE(io.StringIO(merges, newline="\n"), vocab=known, glossaries=[MASK.pattern])
+        self._bpe = BPE(io.StringIO(merges), vocab=known, glossaries=[MASK.pattern])
         self._split = lru_cache(_CACHED_WORDS)(self._segmented)
 
     @classmethod

@@ -107,7 +107,7 @@ def _validate(run: Run, validate: Callable[[], Validation], shown: Display) -> V
     """
     progress, started = run.progress, time.perf_counter()
     shown.show(progress.update, "validating")
-    # Before the validation may change the rate.
+    # Before ``judge`` may change the rate.
     trained = metrics.train_record(progress, run.rate, run.settings.optimizer.lr)
     progress.window = Window()
     validation = validate()

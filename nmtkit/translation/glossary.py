@@ -8,6 +8,7 @@ from functools import cached_property, partial
 from typing import NamedTuple
 
 from nmtkit.data.vocab import Vocabulary
+from nmtkit.errors import UserError
 from nmtkit.search.constraints import Automaton, Edges, Form, Term
 from nmtkit.symbols import UNK
 from nmtkit.text.bpe import Segmenter
@@ -48,6 +49,12 @@ class Glossary:
     vocab: Vocabulary  # of the target
     terms: Terms
     tokenized: bool
+
+    def check(self) -> None:
+        """Raise UserError for a term without tokens on one side, as of control characters alone."""
+        for source, forms in self._targets.items():
+            if not self._words[source] or not self._forms(source):
+                raise UserError(f"`terms`: {source!r}, {FORMS.join(forms)!r}: has no words; leave it out")
 
     def found(self, tokens: list[str]) -> list[Occurrence]:
         """The terms of a line, each once, left to right without overlap; of terms with the same start, the longest.

@@ -206,12 +206,14 @@ class Translator:
         )
 
     def check(self, request: Request) -> None:
-        """Raise UserError for invalid search settings, an unreadable lexicon, and a shortlist without a lexicon.
+        """Raise UserError for invalid settings, a term that has no tokens, and a lexicon that is unreadable or missing.
 
         With any segmentation, a shortlist needs a lexicon of whole words, such as that of nmtkit align.
         """
         if not request.search(self.search).unk and self.tgt_vocab.annotated:
             raise UserError(f"`unk`: {self.name} writes the positions of unknown words instead; use `replace_unk`")
+        if request.terms:
+            self._glossary(request.terms, request.tokenized).check()
         if self.lexicon is not None and (request.replace_unk or request.shortlist is not None):
             # Read before processes are forked: the file may be invalid, or a pipe, which only one process can read.
             _ = self.lexicon.translations

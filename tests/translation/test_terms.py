@@ -90,6 +90,12 @@ def test_the_longest_of_the_terms_that_begin_at_a_word_counts(translator: Transl
     assert best.terms == [("a b", "f")]
 
 
+@pytest.mark.parametrize("term", [("\x01", "g"), ("b", "\x01"), ("b", "\ufeff|\x01")])
+def test_a_term_without_words_is_refused_before_a_line_is_read(translator: Translator, term: tuple[str, str]) -> None:
+    with pytest.raises(UserError, match=r"^`terms`: .*: has no words; leave it out$"):
+        translator.answer(["a b"], Request(terms=(("c", "d"), term)))
+
+
 def test_only_whole_words_match_terms(translator: Translator) -> None:
     assert translated(translator, "a lower", (("low", "g"), ("er", "h"))).terms == []
     best = translated(translator, "a b", (("b", "er"),))
