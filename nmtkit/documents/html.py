@@ -127,10 +127,9 @@ class Paragraphs:
 
 
 def set_language(root: Node, language: str) -> None:
-    """Change the language and the writing direction of a page to those of ``language``.
+    """Change the language and the writing direction that a page declares to those of ``language``.
 
-    The page gets a language only if it has one, and a direction if it has one or needs one, as a whole page does that
-    is to be read from right to left.
+    A whole page in a language that is written from right to left gets a direction even if it had none.
     """
     for name in root.attrib:
         if name in _LANGUAGE:

@@ -342,6 +342,8 @@ def _put_paragraph(paragraph: Element, segment: Segment, looks: dict[Hashable, E
 def _set_direction(paragraph: Element, rtl: bool) -> None:
     """Set the writing direction of a paragraph and its runs."""
     if "wordprocessingml" in str(paragraph.tag):
+        if not rtl and paragraph.find("{*}pPr/{*}bidi") is None:
+            return  # runs may be quotations in another language
         _switch(paragraph, "bidi", rtl, _AFTER_BIDI)
         for run in paragraph.iter(paragraph.tag[:-1] + "r"):
             _switch(run, "rtl", rtl, _AFTER_RTL)

@@ -114,7 +114,8 @@ def read(values: dict[str, Any], default: Request, limits: Limits) -> tuple[Aske
         given, longest = values.get(name), TERMS if name == "terms" else limits.lines
         if isinstance(given, list) and len(given) > longest:
             raise HttpError(413, f"`{name}`: a list of {len(given)} items; the limit is {longest}")
-    if any(isinstance(pair, list) and len(pair) > 2 for pair in values.get("terms") or ()):
+    terms = values.get("terms")
+    if isinstance(terms, list) and any(isinstance(pair, list) and len(pair) > 2 for pair in terms):
         raise UserError('`terms`: expected pairs such as ["dog", "chien"]')
     asked = build(Asked, {key: value for key, value in values.items() if key in names}, "the request")
     for name in _LISTS:
@@ -124,10 +125,10 @@ def read(values: dict[str, Any], default: Request, limits: Limits) -> tuple[Aske
     lists = {name: getattr(asked, name) is not None for name in _LISTS}
     options = {**changed, **lists}
     request = build(Request, {**_defaults(default, options), **options}, "the request")
-    terms = "".join(itertools.chain.from_iterable(request.terms or ()))
-    check_characters("terms", terms)
-    if len(terms) > TERMS:
-        raise UserError(f"`terms`: they have {len(terms)} characters; the limit is {TERMS}")
+    letters = "".join(itertools.chain.from_iterable(request.terms or ()))
+    check_characters("terms", letters)
+    if len(letters) > TERMS:
+        raise UserError(f"`terms`: they have {len(letters)} characters; the limit is {TERMS}")
     most = {
         "n_best": limits.beam, "mbr": limits.beam, "beam_size": limits.beam, "max_input_length": default.limit,
         "max_len_a": LENGTH, "max_len_b": MORE,

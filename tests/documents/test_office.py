@@ -209,6 +209,9 @@ def test_paragraphs_have_the_writing_direction_of_the_translation() -> None:
     )
     ltr = read("a.docx", written, "es")
     assert document(ltr.write(ltr.segments)) == body.replace("<w:r><w:t", "<w:r><w:rPr/><w:t")
+    quoted = paragraph(RUN.format("", "a "), RUN.format("<w:rPr><w:rtl/></w:rPr>", "b"))
+    file = read("a.docx", docx(quoted), "es")
+    assert document(file.write(file.segments)) == quoted
     slide = "<a:p><a:r><a:t>one</a:t></a:r></a:p>"
     rtl = read("a.pptx", pptx(slide), "ar")
     written = rtl.write(rtl.segments)

@@ -47,6 +47,7 @@ def test_a_text_beyond_a_limit_is_refused(start: Start, monkeypatch: pytest.Monk
     assert refusal(client, text="a", terms=[[]] * 20_001) == (413, "`terms`: a list of 20001 items; the limit is 20000")
     complaint = '`terms`: expected pairs such as ["dog", "chien"]'
     assert refusal(client, text="a", terms=[["a", "b", "c"]]) == (400, complaint)
+    assert refusal(client, text="a", terms=5) == (400, "the request: terms: expected a list, found int 5")
     assert refusal(client, text="a\n" * 4) == (413, "the text has 4 lines or sentences, more than 3")
     longest = (413, "a line or sentence has 31 characters, more than 30")
     assert refusal(client, lines=["a", "a" * 31]) == refusal(client, text="b\n" + "a" * 31) == longest
