@@ -25,6 +25,7 @@ from nmtkit.text.manifest import read_json
 from nmtkit.text.pipeline import CONTROL
 from nmtkit.text.raw import NO_WORDS, Files, has_words, pairs_of
 from nmtkit.text.round_trip import ENOUGH, describe_loss
+from nmtkit.text.rules import characters
 from nmtkit.text.scripts import WITHOUT_SPACES, base_language, wrong_script
 from nmtkit.text.settings import Cleaning, load_prep
 
@@ -211,7 +212,7 @@ class _Languages:
                 yield side, f"not in the script of {self._names[side]}"
             elif self._evidence(words, side) < -_SURE:
                 yield side, f"looks like {self._names[1 - side]}, not {self._names[side]}"
-        count = _characters if any(base_language(name) in WITHOUT_SPACES for name in self._names) else len
+        count = characters if any(base_language(name) in WITHOUT_SPACES for name in self._names) else len
         short, long = sorted((count(src), count(tgt)))
         if long > Cleaning.max_ratio * short:
             yield int(len(tgt) == long), f"more than {Cleaning.max_ratio:g} times as long as the other side"
@@ -227,10 +228,6 @@ class _Languages:
                     math.log((own + 0.5) / self._totals[side]) - math.log((other + 0.5) / self._totals[1 - side])
                 )
         return sum(ratios) / len(ratios) if len(ratios) > 2 else 0.0  # one or two words may be names
-
-
-def _characters(words: list[str]) -> int:
-    return sum(map(len, words))
 
 
 def _count(path: Path) -> Counter[str]:

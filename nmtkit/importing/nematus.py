@@ -291,8 +291,8 @@ def _text(folder: Path, dictionaries: Sequence[object]) -> tuple[Prep, dict[str,
     cases = [folder / f"truecase-model.{language}" for language in languages]
     moses = all(path.is_file() for path in cases)
     if moses:
-        for side, language, path in zip(SIDES, languages, cases, strict=True):
-            Truecaser.load(path, language)
+        for side, path in zip(SIDES, cases, strict=True):
+            Truecaser.load(path, "")  # raises UserError for other files
             files[f"truecase.{side}"] = path.read_bytes()
     src, tgt = (
         Side(language, normalize=moses, tokenizer="moses" if moses else "none", escape=moses, truecase=moses,

@@ -44,7 +44,7 @@ def learn_truecasers(work: Work, kept: int, pool: Workers) -> None:
         model = TextFiles(work.folder).truecasing(side)
         if settings.truecase and not model.exists():
             runs = _count(work, side, "cases", _cases, kept, pool)
-            write_file(model, learn_truecaser(Counter(dict(most_frequent(runs, _LEARNT_FROM))), settings.language))
+            write_file(model, learn_truecaser(Counter(dict(most_frequent(runs, _LEARNT_FROM))), settings.case))
 
 
 def learn_segmenters(work: Work, kept: int, pool: Workers) -> None:
@@ -59,7 +59,7 @@ def learn_segmenters(work: Work, kept: int, pool: Workers) -> None:
         if all(path(side).exists() for side in sides):
             continue
         groups = [sides] if prep.joint else [[side] for side in sides]  # one model per group
-        runs, languages = {}, {"src": prep.src.language, "tgt": prep.tgt.language}
+        runs, languages = {}, {"src": prep.src.case, "tgt": prep.tgt.case}
         for side in sides:
             truecaser = files.truecasing(side) if files.truecasing(side).exists() else None
             runs[side] = _count(work, side, "words", partial(_words, truecaser, languages[side]), kept, pool)

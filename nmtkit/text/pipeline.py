@@ -72,7 +72,7 @@ class TextPipeline:
             segmenter = Segmenter.load(files.merges(side), known)
         elif settings.segmentation == "sentencepiece":
             segmenter = SentencePieces.load(files.sentencepieces(side))
-        truecaser = Truecaser.load(files.truecasing(side), settings.language) if settings.truecase else None
+        truecaser = Truecaser.load(files.truecasing(side), settings.case) if settings.truecase else None
         return cls(settings, truecaser, segmenter)
 
     def tokens(self, line: str) -> list[str]:
@@ -88,7 +88,7 @@ class TextPipeline:
         return self._lowercase(self.surface_words(line))
 
     def _lowercase(self, words: list[str]) -> list[str]:
-        return [lower(word, self.side.language) for word in words] if self.side.lowercase else words
+        return [lower(word, self.side.case) for word in words] if self.side.lowercase else words
 
     def surface_words(self, line: str) -> list[str]:
         """The words of a raw line before lower-casing, truecasing and segmentation."""
@@ -153,7 +153,7 @@ class TextPipeline:
 
     def _detokenized(self, words: list[str]) -> str:
         if self.truecaser is not None:
-            words = detruecased(words, self.side.language)
+            words = detruecased(words, self.side.case)
         if self._detokenizer is None:
             return reversible.join(words) if self.side.tokenizer == "reversible" else " ".join(words)
         try:

@@ -38,7 +38,7 @@ def round_trip(pipeline: TextPipeline, lines: Iterable[str]) -> RoundTrip:
     total = same = 0
     first: tuple[str, str] | tuple[None, None] = None, None
     for line in lines:
-        written = in_form(pipeline.side, lower(line, pipeline.side.language) if pipeline.side.lowercase else line)
+        written = in_form(pipeline.side, lower(line, pipeline.side.case) if pipeline.side.lowercase else line)
         back = pipeline.text(pipeline.tokens(line))
         total += 1
         if written.split() == back.split():

@@ -43,7 +43,7 @@ def broken_rule(line: str, src: list[str], tgt: list[str], prep: Prep, heldout: 
     if cleaning.max_length and any(found and len(words) > cleaning.max_length for words, found in sides):
         return "long"
     # The number of words if both sides have words, else that of characters.
-    count = len if sides[0][1] and sides[1][1] else _characters
+    count = len if sides[0][1] and sides[1][1] else characters
     short, long = sorted((count(src), count(tgt)))
     if cleaning.max_ratio and long > cleaning.max_ratio * short:
         return "ratio"
@@ -58,5 +58,6 @@ def broken_rule(line: str, src: list[str], tgt: list[str], prep: Prep, heldout: 
     return None
 
 
-def _characters(words: list[str]) -> int:
+def characters(words: list[str]) -> int:
+    """The number of characters of a sentence."""
     return sum(map(len, words))

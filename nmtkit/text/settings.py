@@ -48,6 +48,14 @@ class Side:
             except (re.error, OverflowError, RecursionError) as error:
                 raise ValueError(f"`protect`: {pattern!r} is not a regular expression: {error}") from None
 
+    @property
+    def case(self) -> str:
+        """The language whose upper and lower case text has; "", Unicode's default, except for the default tokenizer.
+
+        Moses' scripts, and so the systems of papers, know no exceptions.
+        """
+        return self.language if self.tokenizer == "reversible" else ""
+
     @cached_property
     def finds_words(self) -> bool:
         """Whether the tokens before segmentation are words, characters or syllables, so that lengths can be compared.

@@ -74,7 +74,7 @@ class Glossary:
         """The longest term that begins at this word and its number of words, or None and 1."""
         firsts = [words[place]]
         if place == 0 or SENTENCE_END.search(letters(words[place - 1])):
-            firsts.append(_with_first(words[place], partial(lower, language=self.reader.side.language)))
+            firsts.append(_with_first(words[place], partial(lower, language=self.reader.side.case)))
         for first in firsts:
             for length, source in self._beginning.get(first, ()):
                 if self._words[source][1:] == tuple(words[place + 1 : place + length]):
@@ -113,7 +113,7 @@ class Glossary:
         for text in self._targets[source]:
             usual, capital = (
                 spelling.split() if self.tokenized else self.writer.tokens(spelling)
-                for spelling in (text, _with_first(text, partial(capitalised, language=self.writer.side.language)))
+                for spelling in (text, _with_first(text, partial(capitalised, language=self.writer.side.case)))
             )
             forms.append(self._spelled(text, usual, initial=False))
             if capital != usual and UNK not in self.vocab.ids(capital):

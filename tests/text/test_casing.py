@@ -1,12 +1,14 @@
 """Upper and lower case in the languages where they differ from Unicode's default."""
 
+from typing import cast
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from nmtkit.text.casing import capitalised, is_capitalised, lower
 from nmtkit.text.pipeline import TextPipeline
-from nmtkit.text.settings import Side
+from nmtkit.text.settings import Side, Tokenizer
 from nmtkit.text.truecasing import Truecaser, count_cases, learn_truecaser
 
 
@@ -31,6 +33,12 @@ def test_a_capital_is_a_title_letter() -> None:
 )
 def test_cherokee_words_are_no_capitalised_words(word: str, expected: bool) -> None:
     assert is_capitalised(word) == expected
+
+
+def test_moses_knows_no_exceptions() -> None:
+    for tokenizer, written in (("reversible", "ısı"), ("moses", "isi"), ("none", "isi")):
+        side = Side("tr", tokenizer=cast(Tokenizer, tokenizer), lowercase=True, segmentation="words")
+        assert TextPipeline(side).tokens("ISI") == [written]
 
 
 @pytest.mark.parametrize("language", ["tr", "ka"])
