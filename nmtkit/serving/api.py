@@ -21,7 +21,7 @@ from nmtkit.serving.engine import Kind
 from nmtkit.serving.languages import direction, language_name
 from nmtkit.serving.limits import ATTENTION, LENGTH, LINE, MORE, TERMS, Limits
 from nmtkit.serving.search import Answer, Description
-from nmtkit.serving.service import HttpError, Service, check_characters
+from nmtkit.serving.service import Service, check_characters
 from nmtkit.translation.request import WITHOUT_BEAM, WITHOUT_SEARCH, Request
 from nmtkit.translation.translation import DOUBTFUL
 
@@ -109,11 +109,6 @@ def read(values: dict[str, Any], default: Request, limits: Limits) -> tuple[Aske
     for key in values:
         if key not in names and key not in settings:
             raise UserError(f"the request: {unknown_key('', key[:60], [*sorted(names), *settings])}")
-    # Long lists are refused before they are converted, which takes long.
-    for name in ("lines", "terms", *_LISTS):
-        given, longest = values.get(name), TERMS if name == "terms" else limits.lines
-        if isinstance(given, list) and len(given) > longest:
-            raise HttpError(413, f"`{name}`: a list of {len(given)} items; the limit is {longest}")
     terms = values.get("terms")
     if isinstance(terms, list) and any(isinstance(pair, list) and len(pair) > 2 for pair in terms):
         raise UserError('`terms`: expected pairs such as ["dog", "chien"]')

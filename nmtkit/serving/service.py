@@ -14,7 +14,7 @@ from starlette.requests import Request as HttpRequest
 from nmtkit.documents.sentences import Span, count_lines, sentences
 from nmtkit.errors import UserError
 from nmtkit.serving.engine import Engine, Kind
-from nmtkit.serving.limits import ATTENTION, LINE, TRANSFER, Limits
+from nmtkit.serving.limits import ATTENTION, LINE, TERMS, TRANSFER, Limits
 from nmtkit.serving.metrics import Metrics
 from nmtkit.serving.search import Answer, Description
 from nmtkit.translation.request import Request
@@ -74,6 +74,10 @@ class Service:
             raise HttpError(400, f"the request is not JSON: {reason}") from None
         if not isinstance(values, dict):
             raise HttpError(400, "the request is not a JSON object")
+        for name, value in values.items():  # refused before they are converted, which takes long
+            longest = TERMS if name == "terms" else self.limits.lines
+            if isinstance(value, list) and len(value) > longest:
+                raise HttpError(413, f"`{name[:60]}`: a list of {len(value)} items; the limit is {longest}")
         return values
 
     def description(self, name: str | None) -> Description:

@@ -44,6 +44,8 @@ def test_a_text_beyond_a_limit_is_refused(start: Start, monkeypatch: pytest.Monk
             413,
             f"`{name}`: a list of 4 items; the limit is 3",
         )
+    answer = client.post("/translate", json={"q": ["a"] * 4, "source": "en", "target": "en"})
+    assert (answer.status_code, answer.json()["error"]) == (413, "`q`: a list of 4 items; the limit is 3")
     assert refusal(client, text="a", terms=[[]] * 20_001) == (413, "`terms`: a list of 20001 items; the limit is 20000")
     complaint = '`terms`: expected pairs such as ["dog", "chien"]'
     assert refusal(client, text="a", terms=[["a", "b", "c"]]) == (400, complaint)
