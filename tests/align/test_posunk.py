@@ -123,9 +123,29 @@ def test_of_source_words_with_known_translations_the_one_with_most_unknown_links
     assert 0 < matcher.weights["c"] < matcher.weights["a"] < matcher.weights["b"] < 1
     result, _ = matcher.replace(["<unk>"], [], looks, list("abc"), list("abc"))
     assert result == ["B"]
+    # The square root of the share: more attention can outweigh more links to unknown words.
+    assert matcher.weights["b"] == pytest.approx(0.5**0.5)
+    result, _ = matcher.replace(["<unk>"], [], {0: [0.7, 0.2, 0.1, 0.0]}, list("abc"), list("abc"))
+    assert result == ["A"]
     # A source word without a known translation has precedence, however little attention it gets.
     result, _ = matcher.replace(["<unk>"], [], looks, list("abd"), list("abd"))
     assert result == ["d"]
+
+
+def test_the_first_source_word_is_as_plausible_as_in_lower_case() -> None:
+    lexicon = Lexicon("some", lambda: {"old": {"alt": 0.5, "früher": 0.1}, "cat": {"Katze": 0.9}})
+    matcher = Matcher(lexicon, {"alt", "Katze"}, capitals=False)
+    for source, look, said in (
+        ("Old Alsara", [0.8, 0.2, 0.0], "Alsara"),  # the vocabulary has the translation of old
+        ("Old cat", [0.3, 0.4, 0.0], "alt"),  # of which more links are to unknown words
+    ):
+        result, _ = matcher.replace(["<unk>"], [], {0: look}, source.split(), source.split())
+        assert result == [said]
+
+
+def test_attention_has_precedence_over_links_and_positions_are_used_for_words_without_it() -> None:
+    source, looks = "Alsara Zeta Pontypridd", {0: [0.9, 0.1, 0.0, 0.0]}
+    assert matched("<unk> <unkpos_-1>", source, looks, [(2, 0)]) == "Alsara Pontypridd"
 
 
 @pytest.mark.parametrize(
@@ -153,6 +173,12 @@ def test_the_first_word_of_a_sentence_gets_a_capital(target: str, source: str, l
     assert " ".join(result) == said.replace("Nie", "nie")
 
 
+def test_a_capital_also_follows_an_unknown_quotation_mark() -> None:
+    source, looks = ["«", "never"], {0: [1.0, 0.0, 0.0], 1: [0.0, 1.0, 0.0]}
+    result, _ = Matcher(sure({"never": "nie"}), set(), capitals=True).replace(["<unk>"] * 2, [], looks, source, source)
+    assert result == ["«", "Nie"]
+
+
 def test_a_word_that_attends_to_eos_can_be_matched_to_an_unknown_source_word() -> None:
     assert matched("die <unk>", "the Alsara", {1: [0.1, 0.3, 0.6]}, []) == "die Alsara"
     assert matched("die <unk>", "the comes", {1: [0.1, 0.3, 0.6]}, []) == "die kommt"
@@ -164,6 +190,7 @@ def test_a_word_that_attends_to_eos_can_be_matched_to_an_unknown_source_word() -
     [
         ("comes .", [0.1, 0.6, 0.3], [], "kommt kommt"),
         ("comes .", [0.0, 0.6, 0.4], [], "kommt <unk>"),
+        ("comes .", [LEAST / 2, 1 - LEAST / 2, 0.0], [], "kommt kommt"),  # the most attention besides
         ("comes .", None, [(1, 1)], "kommt <unk>"),
         ("comes . →", [0.1, 0.6, 0.1, 0.2], [], "kommt →"),  # not in the vocabulary
     ],
@@ -190,6 +217,7 @@ def test_an_implausible_source_position_is_corrected_to_a_neighbour() -> None:
     assert corrected("die die die <unkpos_1>", []) == "die die die Pontypridd"
     assert corrected("die die die <unkpos_null>", []) == "die die die <unk>"
     assert nearness(["<unkpos_0>"], [], 4) == {0: [1.0, 0.5, 0.25, 0.0]}
+    assert nearness(["<unk>"], [(0, 0), (3, 0)], 5) == {0: [1.0, 0.5, 0.5, 1.0, 0.5]}
 
 
 @pytest.mark.parametrize(
@@ -267,6 +295,11 @@ def test_only_misspelled_names_are_replaced(name: str) -> None:
     assert placed("Zemes", f"the {name}", [[1.0, LEAST / 2]]) == {}
     for other in ("die", "..."):
         assert placed(other, f"the {name}", looks) == {}
+
+
+def test_a_word_of_the_lexicon_at_the_beginning_is_no_name() -> None:
+    assert placed("Zemes", "Zebulonka the", [[0.9, 0.1]]) == {0: (0, 1)}
+    assert placed("Zemes", "The Rome", [[0.9, 0.1]]) == {}
 
 
 @given(st.lists(st.lists(st.integers(0, 9), min_size=4, max_size=4), min_size=1, max_size=7))
