@@ -100,6 +100,38 @@ def test_a_mark_that_splits_is_around_each_part_and_another_around_the_first(spl
     assert marked(segment) == written
 
 
+@pytest.mark.parametrize(
+    ("shares", "written"),
+    [
+        ([0.55, 0.55, 0.45], "<0>x y</0> z"),
+        ([0.5, 0.9, 0.5], "x <0>y</0> z"),
+        ([0.2, 0.1, 0.15], "<0>x</0> y z"),
+        ([0.0, 0.05, 0.09], "x y <0/>z"),
+    ],
+)
+def test_a_mark_is_around_words_with_most_of_their_attention_on_it_or_else_the_best_with_a_tenth(
+    shares: list[float], written: str
+) -> None:
+    weights = np.array([[1 - share, share] for share in shares], np.float32)
+    answer = Aligned("x y z", spans("a b"), spans("x y z"), weights)
+    [segment] = planned(Segment("a b", (Mark(2, 3, 0, False),))).finish([answer])
+    assert marked(segment) == written
+
+
+@pytest.mark.parametrize(
+    ("target", "written"),
+    [("x z y", "<1/><0>x z y</0>"), ("x y z y", "<1/><0>x y z y</0>"), ("x y y z y", "<0>x y y z y</0><1/>")],
+)
+def test_an_empty_mark_is_not_in_another_that_its_word_was_drawn_into_but_at_the_nearer_end(
+    target: str, written: str
+) -> None:
+    looks = {"x": [1.0, 0.0, 0.0], "y": [0.0, 1.0, 0.0], "z": [0.0, 0.4, 0.6]}
+    weights = np.array([looks[word] for word in target.split()], np.float32)
+    parts = planned(Segment("a b c", (Mark(0, 3, 0, False), Mark(4, 4, 1, False))))
+    [segment] = parts.finish([Aligned(target, spans("a b c"), spans(target), weights)])
+    assert marked(segment) == written
+
+
 def test_a_mark_may_span_sentences_and_an_empty_one_stays_between_two() -> None:
     parts = planned(Segment("Girls sing. They drink.", (Mark(6, 16, 0, False), Mark(11, 11, 1, False))))
     first, second = (
