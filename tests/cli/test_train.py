@@ -152,6 +152,14 @@ def test_a_failed_start_leaves_nothing_that_affects_the_next_one(prepared: Path,
     assert load_yaml(prepared / "tuned" / "config.yaml")["training"]["optimizer"]["lr"] == 0.01
 
 
+def test_a_run_from_a_model_keeps_its_own_settings_when_it_is_resumed(prepared: Path, nmtkit: Nmtkit) -> None:
+    assert nmtkit(*TRAIN, "--max-updates", "1").status == 0
+    start = ("train", "--from", "run", "-o", "tuned", "--max-updates")
+    assert nmtkit(*start, "1", "--set", "training.optimizer.lr=0.002").status == 0
+    assert nmtkit(*start, "2").status == 0
+    assert load_yaml(prepared / "tuned" / "config.yaml")["training"]["optimizer"]["lr"] == 0.002
+
+
 def test_a_model_folder_cannot_be_the_output_of_prep(prepared: Path, nmtkit: Nmtkit) -> None:
     assert nmtkit(*TRAIN, "--max-updates", "1").status == 0
     before = {path: path.read_bytes() for path in Path("run").rglob("*") if path.is_file()}
@@ -204,6 +212,7 @@ def test_an_unsuitable_plan_gets_one_warning_with_the_remedy(prepared: Path, nmt
     assert "this plan can hardly work: training.max_updates allows only 1 update;" in begun.err
     assert "; `nmtkit train --model rnnsearch-small` is for small corpora\n" in begun.err
     assert "hardly" not in nmtkit(*TRAIN).err  # no warning when a run is resumed
+    assert "hardly" not in nmtkit("train", "--from", "run", "-o", "tuned", "--max-updates", 1).err  # nor of fine-tuning
     alone = [*TRAIN[:2], "rnnsearch-small", *TRAIN[3:], "-o", "other"]
     remedy = "with a small corpus, use more epochs, smaller batches and a smaller model"
     assert PLAN + remedy in nmtkit(*alone).err
@@ -282,13 +291,14 @@ def test_without_tensorboard_nothing_is_trained(
 
 
 def test_the_command_line_overrides_the_file_and_the_file_the_preset(folder: Path, nmtkit: Nmtkit) -> None:
-    shown = nmtkit(*TRAIN, "--set", "training.optimizer.lr=5e-3", "--seed", 7, "--dry-run")
+    shown = nmtkit(*TRAIN, "--set", "training.optimizer.lr=5e-3", "--seed", 7, "--max-epochs", 3, "--dry-run")
     assert shown.status == 0
     counts = shown.out.partition("\n\n")[2]
     (folder / "shown.yaml").write_text(shown.out)  # a complete configuration; the counts are comments
     values = load_yaml(folder / "shown.yaml")
     assert values["training"]["optimizer"]["lr"] == 5e-3  # command line
     assert values["training"]["seed"] == 7
+    assert values["training"]["max_epochs"] == 3
     assert values["model"]["hidden"] == 8  # file
     assert values["training"]["clip_norm"] == 1.0  # preset
     assert "words                         30,000 source, 30,000 target; the preset's are 30,000 and 30,000" in counts
@@ -355,6 +365,7 @@ def test_a_dry_run_uses_the_vocabulary_sizes_of_the_data_or_of_the_paper(prepare
         ([*TRAIN, "--device", "tpu9"], "--device tpu9: not a device; use auto, cpu, cuda or cuda:1"),
         ([*TRAIN, "--data", "nowhere"], "nowhere: no such folder; make it with nmtkit prep"),
         ([*TRAIN, "--set", "training.groups.recurent.lr=1"], "training.groups.recurent: this model has no parameter"),
+        (["train", "--from", "nowhere"], "nowhere: not a model folder"),
         (["average", "-m", "nowhere"], "nowhere: not a model folder"),
         (["translate", "-m", "nowhere"], "nowhere: not a model folder"),
     ],

@@ -5,6 +5,8 @@ import json
 import logging
 import math
 import random
+import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +92,51 @@ def test_every_command_that_finds_something_out_returns_it(made: Path) -> None:
         nmtkit.report(run, data=data, lines=[4])
 
 
+def test_contrastive_translations_are_scored_in_windows_of_any_size(
+    made: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = {"source": made / "raw/test.en", "correct": made / "raw/test.fr", "incorrect": made / "raw/test.en"}
+    whole = nmtkit.contrast(model=made / "run", **files)
+    monkeypatch.setattr("nmtkit.workflow.contrast.SHOWN_TOGETHER", 1)
+    assert nmtkit.contrast(model=made / "run", **files) == whole
+
+
+def test_the_end_of_a_stopped_run_names_no_limit(made: Path) -> None:
+    class Stop(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            records.append(record.msg)
+            if len(records) == 1:
+                signal.raise_signal(signal.SIGTERM)
+
+    records: list[Any] = []
+    train(made, "stopped", records=Stop(), settings=SETTINGS | {"training.valid_every": 1})
+    assert records[-1] == {"kind": "end", "update": 1, "finished": None}
+
+
+def test_every_command_with_a_model_uses_the_given_checkpoint(made: Path) -> None:
+    data, run = made / "data", made / "run"
+    files = {"source": made / "raw/test.en", "correct": made / "raw/test.fr", "incorrect": made / "raw/test.en"}
+    calls: list[Callable[[str], Any]] = [
+        lambda checkpoint: nmtkit.contrast(model=run, checkpoint=checkpoint, **files),
+        lambda checkpoint: nmtkit.tune(run, checkpoint=checkpoint, data=data),
+        lambda checkpoint: nmtkit.score(model=run, checkpoint=checkpoint, data=data),
+        lambda checkpoint: nmtkit.inspect(str(run), checkpoint=checkpoint, data=data),
+        lambda checkpoint: nmtkit.gradient_flows(str(run), checkpoint=checkpoint, data=data),
+        lambda checkpoint: nmtkit.translate(["cat"], model=run, checkpoint=checkpoint, jobs=1),
+    ]
+    for call in calls:
+        with pytest.raises(UserError, match="99"):
+            call("99")
+
+
+def test_the_newest_or_the_best_checkpoints_are_averaged(made: Path) -> None:
+    train(made, "many", max_updates=3, settings=SETTINGS | {"training.valid_every": 1})
+    best = f"step-{ModelFolder(made / 'many').best_update()}"
+    for number, (given, names) in enumerate([({"last": 2}, ["step-2", "step-3"]), ({"best": 1}, [best])]):
+        used = nmtkit.average(model=made / "many", output=made / f"mean-{number}", **given)
+        assert sorted(path.name for path in used) == names
+
+
 def test_gradient_flows_are_those_of_the_initial_weights_of_a_run_with_the_same_seeds(made: Path) -> None:
     seeds: list[dict[str, Any]] = [{"training.seed": 5}, {"training.init_seed": 5}, {"training.init_seed": 6}]
     flows = [
@@ -168,8 +215,11 @@ def test_text_is_checked_aligned_and_its_unknown_words_replaced(
     made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(made)
-    diagnosis = nmtkit.doctor(src_lang="en")
-    assert (diagnosis.src, diagnosis.tgt) == ("en", "fr")
+    for diagnosis in (
+        nmtkit.doctor(src_lang="en"),
+        nmtkit.doctor(),
+    ):  # the languages of the text, or of the data folder
+        assert (diagnosis.src, diagnosis.tgt) == ("en", "fr")
     assert not any(finding.fatal for finding in diagnosis.findings)
     links, pairs = tmp_path / "links", (made / "data/train.src").read_text().splitlines()
     links.write_text("".join(" ".join(f"{i}-{i}" for i in range(len(line.split()))) + "\n" for line in pairs))
