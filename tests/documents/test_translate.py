@@ -167,6 +167,18 @@ def test_a_placeholder_is_copied_once_where_its_stand_in_is() -> None:
     assert segment.text == "%1$s, bonjour {name} ."
 
 
+def test_markup_around_a_placeholder_leaves_out_the_brackets_that_touch_it() -> None:
+    parts = planned(Segment("a (%s) b", (Mark(3, 5, 0, False),)))
+    [segment] = parts.finish([aligned("a (Tom) b", "x (Tom) y", "0 1 2 3 4")])
+    assert marked(segment) == "x (<0>%s</0>) y"
+
+
+def test_sentences_are_joined_as_the_target_language_does() -> None:
+    parts = plan([Segment("Girls sing. They drink.")], "en", "zh", NAMES)
+    first, second = aligned("Girls sing.", "她唱。", "0 2"), aligned("They drink.", "她喝。", "0 2")
+    assert [segment.text for segment in parts.finish([first, second])] == ["她唱。她喝。"]
+
+
 def test_the_markup_in_a_copied_word_is_where_it_was() -> None:
     parts = planned(Segment("a H2O b c", (Mark(2, 7, 0, False), Mark(3, 4, 1, True)), ((2, 5),)))
     assert parts.sentences == ["a Tom b c"]
