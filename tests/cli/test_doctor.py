@@ -92,6 +92,14 @@ def test_without_the_development_set_that_training_needs_the_status_is_1(nmtkit:
     assert nmtkit("doctor", "-s", "en").status == 0
 
 
+def test_words_that_an_encoded_text_does_not_know_are_found(nmtkit: Run) -> None:
+    assert nmtkit("prep", "-s", "en", "--words", "-j1").status == 0
+    assert nmtkit("vocab", "--src-size", 5, "-j1").status == 0
+    status, out, _ = nmtkit("doctor", "-s", "en")
+    assert status == 0
+    assert "data/train.src: 50.0% of the 4 tokens are unknown words; use more words, or BPE\n" in out
+
+
 def test_a_preset_that_does_not_fit_into_the_memory_is_a_failure(nmtkit: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nmtkit.experiment.plan.free_memory", lambda device: 10**12)
     assert nmtkit("doctor", "-s", "en", "--model", "deep-att").status == 0

@@ -28,6 +28,22 @@ def test_a_bundle_translates_like_its_models(
     assert err.startswith("nmtkit: error: ensemble: an ensemble, not a single model")
 
 
+def test_a_bundle_keeps_its_weights_and_how_to_combine(
+    tmp_path: Path, nmtkit: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for seed, name in enumerate(["one", "two"]):
+        write_model(tmp_path / name, "rnnsearch", seed)
+    (tmp_path / "in").write_text("a b\n")
+    combined = ["--combine", "logprob", "--weights", "5,1"]
+    assert nmtkit("ensemble", "one", "two", *combined).status == 0
+    end = ["-i", "in", "--scores", "sentence", "--max-len-b", "3"]
+    bundled = nmtkit("translate", "-m", "ensemble", *end).out
+    assert bundled == nmtkit("translate", "-m", "one", "-m", "two", *combined, *end).out
+    for other in (["--combine", "logprob"], ["--weights", "5,1"]):
+        assert bundled != nmtkit("translate", "-m", "one", "-m", "two", *other, *end).out
+
+
 def test_missing_models_are_an_error_and_nothing_is_written(
     tmp_path: Path, nmtkit: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

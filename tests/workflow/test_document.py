@@ -9,6 +9,7 @@ import pytest
 
 import nmtkit as package
 from nmtkit.errors import UserError
+from nmtkit.workflow import translate
 from tests.echo import load_echo, write_folder
 
 PAGE = '<p>a <b>b</b> {name}<img src="x"></p><pre>c</pre>'
@@ -80,6 +81,45 @@ def test_a_mistake_is_one_line_and_nothing_is_written(
     assert result.status == 1
     assert result.err.splitlines()[-1].startswith(f"nmtkit: error: {complaint}")
     assert not (folder / "out").exists()
+
+
+def test_attention_is_computed_only_where_markup_or_placeholders_need_it_and_quality_always(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def translate_windows(lines: list[str], request: package.Request, options: Any) -> Any:
+        asked.append((request.attention, request.quality))
+        return translate.translate_windows(lines, request, options)
+
+    asked: list[tuple[bool, bool]] = []
+    monkeypatch.setattr("nmtkit.workflow.document.translate_windows", translate_windows)
+    (folder / "plain.html").write_text("<p>a b</p>")
+    for name, model in (("page.html", "run"), ("plain.html", "run"), ("plain.html", "blind")):
+        package.translate_document(name, "out.html", model=model)
+    assert asked == [(True, True), (False, True), (False, True)]
+
+
+def test_what_matches_a_pattern_is_kept_in_documents_too(folder: Path) -> None:
+    (folder / "page.html").write_text("<p>a #zebra b</p>")
+    package.translate_document("page.html", "out.html", keep=[r"#\w+"])
+    assert (folder / "out.html").read_text() == "<p>a #zebra b</p>"
+    package.translate_document("page.html", "other.html")
+    assert "zebra" not in (folder / "other.html").read_text()
+
+
+def test_a_page_is_in_the_language_of_its_translation(folder: Path) -> None:
+    write_folder(folder / "french")
+    source, target = (folder / "french/prep.yaml").read_text().split("tgt:")
+    (folder / "french/prep.yaml").write_text(f"{source}tgt:{target.replace('language: en', 'language: fr')}")
+    (folder / "page.html").write_text('<html lang="en"><p>a b</p></html>')
+    package.translate_document("page.html", "out.html", model="french")
+    assert (folder / "out.html").read_text() == '<html lang="fr"><body><p>a b</p></body></html>'
+
+
+@pytest.mark.parametrize("name", ["prefixes", "references", "alignment", "attention", "tokenized"])
+def test_what_a_request_asks_of_lines_is_refused_for_a_document(folder: Path, name: str) -> None:
+    with pytest.raises(UserError, match=f"`{name}`: is for lines of text, and page.html is a document; leave it out"):
+        package.translate_document("page.html", "out.html", package.Request(**{name: True}))  # type: ignore[arg-type]
+    assert not (folder / "out.html").exists()
 
 
 @pytest.mark.parametrize(
