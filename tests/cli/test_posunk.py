@@ -45,6 +45,20 @@ def test_positions_and_links_lead_to_the_lexicons_translation_or_to_a_copy(filte
     assert filtered("la <unkpos_0> de <unkpos_0>", source).out == "la house de Pontypridd\n"
 
 
+def test_a_source_may_be_longer_than_its_translation(filtered: Run) -> None:
+    assert filtered("<unk>", "the house of Pontypridd", "3-0").out == "Pontypridd\n"
+
+
+@pytest.mark.parametrize(("words", "said"), [("la\t9\nLa\t9\n", "Maison\n"), ("la\t9\n", "maison\n")])
+def test_a_translation_begins_with_a_capital_if_the_vocabulary_says_so(
+    filtered: Run, folder: Path, words: str, said: str
+) -> None:
+    (folder / "lexicon").write_text("house\tmaison\t0.9\t200\n")
+    symbols = "".join(f"{symbol}\t0\n" for symbol in SPELLINGS)
+    (folder / "vocab.tgt").write_text(symbols + words)
+    assert filtered("<unkpos_0>", "house", None, "--lexicon", "lexicon", "--vocab", "vocab.tgt").out == said
+
+
 def test_with_the_vocabulary_unknown_words_do_not_come_from_words_with_known_translations(
     filtered: Run, folder: Path
 ) -> None:

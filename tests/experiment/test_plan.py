@@ -8,7 +8,7 @@ import pytest
 from nmtkit.config import merge
 from nmtkit.data.corpus import Encoded, write_header
 from nmtkit.errors import UserError
-from nmtkit.experiment.plan import examine_plan, planned_updates
+from nmtkit.experiment.plan import examine_memory, examine_plan, parameters_by_part, planned_updates
 from nmtkit.experiment.presets import load_preset
 from nmtkit.experiment.schema import Experiment, build_experiment
 from nmtkit.training.settings import Training
@@ -63,6 +63,20 @@ def test_the_updates_of_a_plan_are_those_that_its_first_limit_allows(training: A
     settings = plan("bideep", max_epochs=None, max_updates=None).training
     side = Encoded("<u2", 1000, 12_000, "", "")
     assert planned_updates(Training(**{**vars(settings), **training}), side, side) == updates
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "bytes"),
+    [({"name": "adam"}, 16), ({"name": "nag", "momentum": 0.9}, 12), ({"name": "sgd", "momentum": 0.0}, 8)],
+)
+def test_a_parameter_needs_memory_for_its_gradient_and_each_moment_too(
+    optimizer: Any, bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planned = plan("bideep-small", optimizer=optimizer)
+    needed = bytes * parameters_by_part(planned, *planned.data.words)["total"]
+    for free, findings in ((needed + 1, 0), (needed, 1)):
+        monkeypatch.setattr("nmtkit.experiment.plan.free_memory", lambda device, free=free: free)
+        assert len(examine_memory(planned, tmp_path, "planned")) == findings
 
 
 def test_without_encoded_text_there_is_no_plan(tmp_path: Path) -> None:
