@@ -167,6 +167,10 @@ def test_a_placeholder_is_copied_once_where_its_stand_in_is() -> None:
     assert segment.text == "%1$s, bonjour {name} ."
 
 
+def test_a_name_in_the_sentence_stands_for_no_placeholder() -> None:
+    assert planned(Segment("Tom sees {name}. Mary sees %s.")).sentences == ["Tom sees Mary.", "Mary sees Tom."]
+
+
 def test_markup_around_a_placeholder_leaves_out_the_brackets_that_touch_it() -> None:
     parts = planned(Segment("a (%s) b", (Mark(3, 5, 0, False),)))
     [segment] = parts.finish([aligned("a (Tom) b", "x (Tom) y", "0 1 2 3 4")])
@@ -215,6 +219,11 @@ def test_a_placeholder_without_a_place_follows_its_neighbour_with_a_warning(capl
     [segment] = planned(Segment("I see {name} now")).finish([aligned("I see Tom now", "je vois là", "0 1 3")])
     assert segment.text == "je vois {name} là"
     assert caplog.messages == ["paragraph 1: the model omitted {name}, so its position is a guess: je vois {name} là"]
+
+
+def test_a_placeholder_without_a_place_that_begins_the_sentence_begins_the_translation() -> None:
+    [segment] = planned(Segment("{name} sees it")).finish([aligned("Tom sees it", "voit cela", "1 2")])
+    assert segment.text == "{name} voit cela"
 
 
 def test_what_has_no_words_of_its_own_is_not_translated() -> None:
