@@ -199,6 +199,23 @@ def test_bfloat16_products_train_like_float32_ones(data: Path, tmp_path: Path) -
     assert rough == pytest.approx(exact, rel=0.02)
 
 
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_a_resumed_run_keeps_the_number_format_that_was_chosen_for_it(
+    precision: str, data: Path, tmp_path: Path
+) -> None:
+    trained(tmp_path / "run", data, max_updates=1, precision=precision)
+    assert trained(tmp_path / "run", data, max_updates=2, precision="auto").precision == precision
+
+
+def test_the_ranking_is_that_of_the_checkpoint_from_which_a_run_is_resumed(data: Path, tmp_path: Path) -> None:
+    trained(tmp_path / "run", data, max_updates=2, valid_every=1)
+    folder = ModelFolder(tmp_path / "run")
+    best = folder.best_update()
+    folder.write_ranking([[1 + best % 2, 99.0, 0.1]])  # by a process that was killed before it saved the other one
+    trained(tmp_path / "run", data, max_updates=2, valid_every=1)
+    assert folder.best_update() == best
+
+
 def test_a_run_with_two_metrics_is_resumed_exactly(data: Path, tmp_path: Path) -> None:
     two = {"stop_metric": "cross_entropy", "best_metric": "bleu", "valid_every": 2}
     trained(tmp_path / "whole", data, **two)
