@@ -268,6 +268,15 @@ def test_a_new_run_has_only_the_lexicon_of_its_data(prepared: Path, nmtkit: Nmtk
     assert not (prepared / "run" / "lexicon.tsv").exists()
 
 
+def test_a_resumed_run_keeps_its_lexicon_if_the_data_folder_has_lost_it(prepared: Path, nmtkit: Nmtkit) -> None:
+    lexicon = prepared / "data" / "lexicon.tsv"
+    lexicon.write_text("cat\tchat\t1\t5\n")
+    assert nmtkit(*TRAIN, "--max-updates", 1).status == 0
+    lexicon.unlink()
+    assert nmtkit(*TRAIN, "--max-updates", 2).status == 0
+    assert (prepared / "run" / "lexicon.tsv").exists()
+
+
 def test_tensorboard_has_the_complete_history_even_if_requested_later(prepared: Path, nmtkit: Nmtkit) -> None:
     from tensorboard.backend.event_processing import event_accumulator
 

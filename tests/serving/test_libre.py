@@ -91,6 +91,11 @@ def test_html_keeps_its_markup_and_what_is_no_text(client: TestClient, html: str
     assert html_answer(client, html) == (translated or html)
 
 
+def test_there_may_be_more_alternatives_than_the_models_beam_has(client: TestClient) -> None:
+    answer = client.post("/translate", json={"q": "a b", "source": "en", "target": "en", "alternatives": 7}).json()
+    assert len(set(answer["alternatives"])) == 7
+
+
 def test_alternatives_of_html_have_its_markup(client: TestClient) -> None:
     asked = {"q": "<p>a <b>b</b></p>", "source": "en", "target": "en", "format": "html", "alternatives": 2}
     answer = client.post("/translate", json=asked).json()
