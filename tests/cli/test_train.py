@@ -152,6 +152,15 @@ def test_a_failed_start_leaves_nothing_that_affects_the_next_one(prepared: Path,
     assert load_yaml(prepared / "tuned" / "config.yaml")["training"]["optimizer"]["lr"] == 0.01
 
 
+def test_a_new_run_does_not_have_the_origin_of_a_failed_one(prepared: Path, nmtkit: Nmtkit) -> None:
+    assert nmtkit(*TRAIN, "--max-updates", "1").status == 0
+    diverges = ("--set", "training.optimizer.lr=1e20", "--set", "training.clip_norm=null")
+    assert nmtkit("train", "--from", "run", "-o", "tuned", "--max-updates", "2", *diverges).status == 1
+    assert (prepared / "tuned" / "origin.json").exists()
+    assert nmtkit(*TRAIN, "-o", "tuned", "--max-updates", "1").status == 0
+    assert not (prepared / "tuned" / "origin.json").exists()
+
+
 def test_a_run_from_a_model_keeps_its_own_settings_when_it_is_resumed(prepared: Path, nmtkit: Nmtkit) -> None:
     assert nmtkit(*TRAIN, "--max-updates", "1").status == 0
     start = ("train", "--from", "run", "-o", "tuned", "--max-updates")

@@ -285,6 +285,11 @@ def test_words_are_aligned_with_their_translations_in_the_lexicon_where_attentio
     assert [source[s] for s in aligned.argmax(axis=1)] == ["Rome", "saw", "The", "girl"]
 
 
+def test_words_to_which_nothing_else_points_are_aligned_along_the_diagonal() -> None:
+    links = balanced(np.full((4, 4), 0.25, np.float32), [[True] * 4, [True] * 4])
+    assert links.argmax(axis=1).tolist() == [0, 1, 2, 3]
+
+
 def test_without_a_lexicon_only_copies_are_more_probable_than_others() -> None:
     links = probabilities(["in", "Rome"], ["Rome", "à"], NO_LEXICON)
     assert links[0, 1] > links[0, 0] == links[1, 0] == links[1, 1] > 0
