@@ -281,6 +281,7 @@ def test_words_are_aligned_with_their_translations_in_the_lexicon_where_attentio
     lexicon = Lexicon("lexicon", lambda: {"the": {"le": 0.5, "la": 0.4}, "girl": {"fille": 0.9}, "saw": {"vit": 0.7}})
     links = probabilities(source, target, lexicon)
     assert links.shape == (4, 4)
+    assert links[2, 0] == pytest.approx(0.4, abs=0.01)  # The as the lexicon's the
     aligned = balanced(np.full((4, 4), 0.25, np.float32) * links, [[True] * 4, [True] * 4])
     assert [source[s] for s in aligned.argmax(axis=1)] == ["Rome", "saw", "The", "girl"]
 
