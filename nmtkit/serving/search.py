@@ -4,7 +4,6 @@ A worker is a process, or the only search thread. It also serialises the answers
 """
 
 import json
-import zlib
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -12,7 +11,6 @@ from typing import Any, NamedTuple
 from nmtkit.documents.alignment import Aligned, align
 from nmtkit.documents.placeholders import stand_ins
 from nmtkit.errors import UserError
-from nmtkit.folders import CHECKSUMS
 from nmtkit.search.ensemble import Ensemble
 from nmtkit.translation.formats import json_values
 from nmtkit.translation.jobs import Models, load_here
@@ -31,7 +29,7 @@ class Offer(NamedTuple):
     @classmethod
     def now(cls, name: str, models: Models) -> "Offer":
         """The offer of models as they are now."""
-        return cls(name, models, _sums(models))
+        return cls(name, models, models.checksum())
 
 
 class ModelLost(UserError):
@@ -78,18 +76,12 @@ def translators_of(offers: tuple[Offer, ...]) -> dict[str, Translator]:
     """
     translators = {offer.name: load_here(offer.models) for offer in offers}
     for offer in offers:
-        if _sums(offer.models) != offer.sums:
+        if offer.models.checksum() != offer.sums:
             raise UserError(f"{translators[offer.name].name}: has changed since the server was started; restart it")
     for translator in translators.values():
         if translator.lexicon is not None:
             _ = translator.lexicon.best  # load it now; it is lazy, and the folder may be deleted
     return translators
-
-
-def _sums(models: Models) -> int:
-    """A CRC-32 of all checksums in the models' folders."""
-    files = [file for folder in models.folders for file in sorted(folder.rglob(CHECKSUMS)) if file.is_file()]
-    return zlib.crc32(b"".join(file.read_bytes() for file in files))
 
 
 def describe(offers: tuple[Offer, ...], request: Request) -> list[Description]:

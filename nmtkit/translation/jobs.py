@@ -8,6 +8,7 @@ loads the models, which takes seconds, so they are started only on request.
 import itertools
 import math
 import multiprocessing
+import zlib
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -19,6 +20,7 @@ from typing import NamedTuple, TypeAlias
 
 import torch
 
+from nmtkit.folders import CHECKSUMS
 from nmtkit.machine import memory, processes
 from nmtkit.machine.processes import Workers, available_cores
 from nmtkit.ops.matrix import usable
@@ -35,7 +37,10 @@ Window: TypeAlias = list[tuple[str, str]]  # lines, each with its prefix or refe
 
 
 class Models(NamedTuple):
-    """The models to load: the arguments of ``loading.load`` in their order. Processes are sent those ``resolved``."""
+    """The models to load: the arguments of ``loading.load`` in their order, then a checksum.
+
+    Processes are sent those ``resolved``.
+    """
 
     folders: tuple[Path, ...]
     device: str
@@ -44,13 +49,21 @@ class Models(NamedTuple):
     precision: Precision
     lexicon: Path | None  # instead of the model's own
     products: Products | None = None  # the resolved precision, once known
+    sums: int = 0  # the ``checksum``, once known: a model that has changed since then is another one
 
     def resolved(self) -> "Models":
-        """The same with the precision resolved, because processes might measure different ones.
+        """The same with the precision resolved, because processes might measure different ones, and the checksum.
 
         Raises UserError for a device or a precision that cannot be used.
         """
-        return self._replace(products=usable(self.precision, loading.choose_device(self.device)))
+        products = usable(self.precision, loading.choose_device(self.device))
+        return self._replace(products=products, sums=self.checksum())
+
+    def checksum(self) -> int:
+        """A CRC-32 of the folders' absolute paths and of the checksums in them."""
+        files = [file for folder in self.folders for file in sorted(folder.rglob(CHECKSUMS)) if file.is_file()]
+        places = "\n".join(str(folder.absolute()) for folder in self.folders)
+        return zlib.crc32(b"".join([places.encode(errors="surrogateescape"), *(file.read_bytes() for file in files)]))
 
 
 @dataclass(frozen=True)
@@ -73,7 +86,7 @@ def load_here(models: Models) -> Translator:
         torch.set_num_threads(1)
     memory.keep()
     with processes.loading():
-        return loading.load(*models)
+        return loading.load(*models[:-1])
 
 
 translator_of = lru_cache(maxsize=1)(load_here)  # the only translator of a process

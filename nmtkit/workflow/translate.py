@@ -158,8 +158,12 @@ def translate_text(options: LineOptions) -> "Iterator[list[list[Translation]]]":
 
 def _with_kept(options: LineOptions) -> "Iterator[list[list[Translation]]]":
     """``translate_text`` with patterns."""
-    for name in ("prefixes", "references", "seed", "tokenized"):
-        if getattr(options.request, name) not in (None, False):
+    asked = options.request
+    for name, given in {
+        "prefixes": asked.prefixes, "references": asked.references, "seed": asked.seed is not None,
+        "tokenized": asked.tokenized,
+    }.items():  # fmt: skip
+        if given:
             raise UserError(f"`keep` and `{name}` exclude each other; leave one of them out")
     with loading():
         from nmtkit.documents import placeholders

@@ -1,6 +1,7 @@
 """When several processes translate, and that translations do not depend on their number."""
 
 import itertools
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
@@ -14,9 +15,10 @@ from nmtkit.models.base import ForSearch, Seq2Seq
 from nmtkit.ops import precision
 from nmtkit.ops.precision import Products
 from nmtkit.translation import jobs, loading
-from nmtkit.translation.jobs import LEAST, SHARE, Job, Models, Parts, Window, answers
+from nmtkit.translation.jobs import LEAST, SHARE, Job, Models, Parts, Window, answers, translator_of
 from nmtkit.translation.request import Request
 from nmtkit.translation.stream import LARGEST_WINDOW
+from tests.echo import write_model
 
 OLD = Path(__file__).parents[1] / "training" / "made_by_0.1" / "run"
 
@@ -142,10 +144,31 @@ def test_all_processes_use_the_precision_measured_by_the_first(
     monkeypatch.setattr(precision, "_bfloat16_is_faster", lambda: products == "bfloat16")
     models = Models((OLD,), "cpu", None, None, "auto", None).resolved()
     monkeypatch.setattr(precision, "_bfloat16_is_faster", lambda: products != "bfloat16")  # in another process
-    translator = loading.load(*models)
+    translator = loading.load(*models[:-1])
     assert isinstance(translator.model, ForSearch)
     assert translator.model.precision == products
     assert isinstance(translator.given, Seq2Seq)  # in float32, because a measured precision was not requested
+
+
+def test_a_process_translates_with_the_model_that_is_there_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In Python, as a notebook does: another working folder, or a model that was trained further."""
+
+    def scores(folder: Path) -> list[float]:
+        monkeypatch.chdir(folder)
+        models = Models((Path("run"),), "cpu", None, None, "float32", None)
+        request = Request(max_len_b=5)
+        assert translator_of(models.resolved()) is translator_of(models.resolved())
+        return [best.log_prob for [best] in Job(models.resolved(), request)([("a b c", "")])]
+
+    first, second = tmp_path / "first", tmp_path / "second"
+    for folder, seed in ((first, 1), (second, 2)):
+        folder.mkdir()
+        write_model(folder / "run", "rnnsearch", seed=seed)
+    before, other = scores(first), scores(second)
+    assert before != other
+    shutil.rmtree(first / "run")
+    write_model(first / "run", "rnnsearch", seed=2)
+    assert scores(first) == other
 
 
 @pytest.mark.parametrize("command", ["translate", "serve --port 0"])

@@ -185,5 +185,7 @@ def test_python_keeps_what_matches_in_lines_and_refuses_what_is_not_for_them() -
     assert [str(best) for [best] in package.translate(["a #zebra b"], keep=[r"#\w+"])] == ["a #zebra b"]
     with pytest.raises(UserError, match="`keep` and `prefixes` exclude each other"):
         list(package.translate([("a", "b")], package.Request(prefixes=True), keep=["a"]))
+    with pytest.raises(UserError, match="`keep` and `seed` exclude each other"):
+        list(package.translate(["a"], package.Request(seed=0), keep=["a"]))
     with pytest.raises(UserError, match="`columns`: is for documents"):
         package.translate(["a"], columns=["1"])
