@@ -6,7 +6,7 @@ An unknown target word at position j aligned to the source word at position i be
 
 import math
 import re
-from collections.abc import Container, Iterable, Mapping, Sequence, Set
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -108,11 +108,6 @@ class Matcher:
     capitals: bool  # target sentences begin with a capital, so translations there get one
 
     @cached_property
-    def _explained(self) -> Set[str]:
-        """The source words whose best translation is in the vocabulary."""
-        return {word for word, translation in self.lexicon.best.items() if (translation or word) in self.known}
-
-    @cached_property
     def weights(self) -> Mapping[str, float]:
         """The weight of each source word of the lexicon: the square root of the share of its links to unknown words.
 
@@ -140,12 +135,9 @@ class Matcher:
         unknown = [t for t, word in enumerate(target) if word in UNKNOWN]
         if not unknown:
             return list(target), []
-        best, explained, known = self.lexicon.best, self._explained, self.known
+        best, known = self.lexicon.best, self.known
         # Source words whose best translation is not in the vocabulary.
-        free = [
-            s for s, word in enumerate(read)
-            if word not in explained and (best.get(self._key(read, s)) or word) not in known
-        ]  # fmt: skip
+        free = [s for s, word in enumerate(read) if (best.get(self._key(read, s)) or word) not in known]
         marks = {s for s, word in enumerate(read) if not any(map(str.isalnum, word))}.difference(free)
         looks = {t: [0.0 if s in marks else weight for s, weight in enumerate(row)] for t, row in looks.items()}
         # With a position instead of attention, only its neighbourhood is searched.
@@ -156,7 +148,7 @@ class Matcher:
             likely = {
                 s: weights.get(word) or weights.get(self._key(read, s), _LEAST_WEIGHT)
                 for s, word in enumerate(read)
-                if s not in used and s not in marks
+                if s not in used
             }
             origins |= match({t: row for t, row in looks.items() if t not in origins}, likely)
         if len(origins) < len(unknown):
