@@ -198,6 +198,7 @@ class _Languages:
 
     def __init__(self, train: Files, src: str, tgt: str) -> None:
         self._names = src, tgt
+        self._length = characters if any(base_language(name) in WITHOUT_SPACES for name in self._names) else len
         self._counts = [_count(path) for path in train]
         self._totals = [sum(counts.values()) or 1 for counts in self._counts]
 
@@ -212,10 +213,10 @@ class _Languages:
                 yield side, f"not in the script of {self._names[side]}"
             elif self._evidence(words, side) < -_SURE:
                 yield side, f"looks like {self._names[1 - side]}, not {self._names[side]}"
-        count = characters if any(base_language(name) in WITHOUT_SPACES for name in self._names) else len
-        short, long = sorted((count(src), count(tgt)))
+        lengths = self._length(src), self._length(tgt)
+        short, long = sorted(lengths)
         if long > Cleaning.max_ratio * short:
-            yield int(len(tgt) == long), f"more than {Cleaning.max_ratio:g} times as long as the other side"
+            yield lengths.index(long), f"more than {Cleaning.max_ratio:g} times as long as the other side"
 
     def _evidence(self, words: list[str], side: int) -> float:
         """Evidence for the side's language: the mean log-ratio of the words' frequencies on both sides."""

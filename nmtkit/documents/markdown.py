@@ -18,8 +18,8 @@ from nmtkit.documents.segment import Segment
 from nmtkit.documents.text import decoded, encoded
 
 _SPECIAL = re.compile(r"([\\`*_\[\]<>~&|!^])")
-# What would start a list, a heading, a quotation or the like at the start of a line; group 1 is the number of a list.
 _FOOTNOTE = re.compile(r"\[\^([^\s\]]+)\]")
+# What would start a list, a heading, a quotation or the like at the start of a line; group 1 is the number of a list.
 _BLOCK = re.compile(
     r"^(\d{1,9}(?=[.)](?:\s|$)))?(?=(?:#+|[+*-])(?:\s|$)|[-=]+\s*$|(?<=\d)[.)]|>|```|~~~|\[[^\]]*\]:)", re.MULTILINE
 )

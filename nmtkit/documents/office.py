@@ -46,7 +46,7 @@ _AFTER_BIDI = frozenset(
     "textAlignment textboxTightWrap outlineLvl divId cnfStyle rPr sectPr pPrChange".split()
 )
 _AFTER_RTL = frozenset("cs em lang eastAsianLayout specVanish oMath rPrChange".split())
-_DEEPEST = 8
+_DEEPEST = 8  # paragraphs in each other
 _UNSEEN = {"lang", "altLang", "noProof", "dirty", "err", "smtClean"}  # invisible properties of runs
 
 _ODF_TEXT = "{urn:oasis:names:tc:opendocument:xmlns:text:1.0}"
@@ -347,26 +347,28 @@ def _set_direction(paragraph: Element, rtl: bool) -> None:
         _switch(paragraph, "bidi", rtl, _AFTER_BIDI)
         for run in paragraph.iter(paragraph.tag[:-1] + "r"):
             _switch(run, "rtl", rtl, _AFTER_RTL)
-        return
-    properties = paragraph.find("{*}pPr")
-    if rtl:
-        if properties is None:
-            properties = paragraph.makeelement(paragraph.tag + "Pr")
-            paragraph.insert(0, properties)
-        properties.set("rtl", "1")
-    elif properties is not None:
-        properties.attrib.pop("rtl", None)
+    elif rtl:
+        _properties(paragraph).set("rtl", "1")
+    else:
+        for properties in paragraph.iterchildren("{*}pPr"):
+            properties.attrib.pop("rtl", None)
+
+
+def _properties(node: Element) -> Element:
+    """The properties of a paragraph or run, which it gets if it has none."""
+    found = node.find("{*}" + local_name(node) + "Pr")
+    if found is None:
+        found = node.makeelement(node.tag + "Pr")
+        node.insert(0, found)
+    return found
 
 
 def _switch(node: Element, name: str, on: bool, later: frozenset[str]) -> None:
     """Switch a property of a paragraph or run on or off. later: the properties that the schema has after it."""
-    properties = node.find("{*}" + local_name(node) + "Pr")
-    if properties is None and on:
-        properties = node.makeelement(node.tag + "Pr")
-        node.insert(0, properties)
-    for old in [] if properties is None else properties.findall("{*}" + name):
-        properties.remove(old)
+    for old in node.findall(f"{{*}}{local_name(node)}Pr/{{*}}{name}"):
+        old.getparent().remove(old)
     if on:
+        properties = _properties(node)
         new = properties.makeelement(f"{{{etree.QName(node).namespace}}}{name}")
         place = next((i for i, each in enumerate(properties) if local_name(each) in later), len(properties))
         properties.insert(place, new)

@@ -14,10 +14,10 @@ from nmtkit.errors import UserError
 
 # Codes in a string, which are copied: times in WebVTT, overrides in SubStation Alpha.
 _CODE = re.compile(r"<[0-9][0-9:.]*>|\{\\[^{}]*\}")
-# HTML elements without an end tag, and the speaker of WebVTT, whose end tag is optional.
 _TAGGED = 20_000  # characters of a string in which tags are recognised
 _UNENDED = re.compile(r"<[a-zA-Z/!?][^<>]*(?:<|$)")
 MOST = ContextVar[int | None]("MOST", default=None)  # places in a document; a server limits them before it reads one
+# HTML elements without an end tag, and the speaker of WebVTT, whose end tag is optional.
 _VOID = {"br", "hr", "img", "v", "wbr"}
 
 

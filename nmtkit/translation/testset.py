@@ -1,7 +1,7 @@
 """Reading and translating development and test sets."""
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -149,7 +149,7 @@ def translate_held_out(
         [[" ".join(words) for words in ref] for ref in ref_words],
         texts,
         refs,
-        _cross_entropy(translator, sources, refs[0], max_length),
+        _cross_entropy(translator, zip(sources, refs[0], ref_words[0], strict=True), max_length),
         _unknown(translations),
         writer.side.language,
     )
@@ -163,15 +163,18 @@ def translate_held_out(
 
 
 def _cross_entropy(
-    translator: Translator, sources: Sequence[str], reference: Sequence[str], max_length: int | None
+    translator: Translator, texts: Iterable[tuple[str, str, list[str]]], max_length: int | None
 ) -> CrossEntropy | None:
-    """The cross-entropy of a reference; None if all pairs are too long, or log-probabilities are not normalised."""
+    """The cross-entropy of a reference; None if all pairs are too long, or log-probabilities are not normalised.
+
+    texts: of each pair the source, the reference, and the words of the reference.
+    """
     if isinstance(translator.given, Ensemble) and translator.given.combine == "logprob":
         return None
     reader, writer, known = translator.sources[0].pipeline, translator.tgt_pipeline, translator.tgt_vocab.known
     pairs, unknown = list[tuple[str, str]](), 0
-    for source, ref in zip(sources, reference, strict=True):
-        tokens = writer.tokens(ref)
+    for source, ref, words in texts:
+        tokens = writer.segment(words)
         if _within(len(reader.tokens(source)), len(tokens), max_length):
             pairs.append((source, ref))
             unknown += sum(token not in known for token in tokens)

@@ -158,9 +158,11 @@ def test_a_language_without_spaces_is_as_long_as_its_characters(tmp_path: Path) 
     src, tgt = text(100, 1)
     long = [b"\xe0\xb9\x81\xe0\xb8\xa1\xe0\xb8\xa7" * 7 + line.split()[-1] for line in tgt]
     long[4] = b"\xe0\xb9\x81"
+    long[6] = b"\xe0\xb9\x81" * 300
     found = map(str, examine_text({"train": write(tmp_path, "train", (src, long))}, "en", "th"))
     assert [line for line in found if "times as long" in line] == [
-        f"{tmp_path}/train.en:5: more than 9 times as long as the other side"
+        f"{tmp_path}/train.en:5: more than 9 times as long as the other side",
+        f"{tmp_path}/train.fr:7: more than 9 times as long as the other side",
     ]
 
 
