@@ -15,6 +15,7 @@ ROW = np.uint32  # a sentence index, 4 bytes; an epoch has one per sentence
 Rows = np.ndarray  # of sentence indices
 
 WINDOW = 100  # batches; sentences are shuffled over the corpus, then sorted by length within windows
+COARSE = 4  # words: the lengths of coarse batches are multiples of it
 _BLOCK = 1_000_000  # sentences per NumPy operation
 
 
@@ -30,9 +31,9 @@ class Batch(NamedTuple):
     words: Tensor  # (R,) indices of the R non-padding words in the flattened tgt (B * T,)
 
     @classmethod
-    def of(cls, src: Tensor, tgt: Tensor) -> "Batch":
-        """The batch of padded ids src (B, S) and tgt (B, T)."""
-        return cls(src, src != PAD, tgt, (tgt != PAD).flatten().nonzero().squeeze(1))
+    def of(cls, src: Tensor, tgt: Tensor, sentences: int | None = None) -> "Batch":
+        """The batch of padded ids src (B, S) and tgt (B, T); only words of the first ``sentences`` count."""
+        return cls(src, src != PAD, tgt, (tgt[:sentences] != PAD).flatten().nonzero().squeeze(1))
 
     def to(self, device: torch.device) -> "Batch":
         """The batch on another device; the copy to a GPU is asynchronous."""
@@ -41,9 +42,16 @@ class Batch(NamedTuple):
         return Batch(*(x.pin_memory().to(device, non_blocking=True) if to_gpu else x.to(device) for x in self))
 
 
-def collate(corpus: Corpus, rows: np.ndarray) -> Batch:
-    """The batch of the pairs ``rows`` (B,): padded src (B, S) and tgt (B, T), both ending with EOS."""
-    return Batch.of(*(pad([side(int(row)) for row in rows]) for side in (corpus.src, corpus.tgt)))
+def collate(corpus: Corpus, rows: np.ndarray, coarse: bool = False) -> Batch:
+    """The batch of the pairs ``rows`` (B,): padded src (B, S) and tgt (B, T), both ending with EOS.
+
+    ``coarse``: with more padding and some empty pairs, so that batches of similar lengths have the same shape.
+    """
+    step = 1 << max(0, len(rows).bit_length() - 4)  # a sixteenth to an eighth of the pairs
+    empty = [np.empty(0, np.int64)] * (-len(rows) % step) if coarse else []
+    src, tgt = ([*(side(int(row)) for row in rows), *empty] for side in (corpus.src, corpus.tgt))
+    multiple = COARSE if coarse else 1
+    return Batch.of(pad(src, multiple), pad(tgt, multiple), len(rows))
 
 
 def within(corpus: Corpus, max_length: int | None) -> Rows:

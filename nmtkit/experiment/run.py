@@ -28,6 +28,7 @@ from nmtkit.ops.precision import TrainingPrecision, dtype_of
 from nmtkit.text.manifest import read_json, reference_files
 from nmtkit.text.pipeline import copy_prep
 from nmtkit.training import checkpoint, distributed, estimate, loop, metrics, optimizers
+from nmtkit.training.graphs import graphs_for
 from nmtkit.training.progress import Progress
 from nmtkit.training.run import Run, sample_pairs, with_concatenations
 from nmtkit.training.settings import on_resume
@@ -70,7 +71,8 @@ def run_experiment(
         if device.type == "cpu" and distributed.size() == 1:
             progress.threads = choose_threads(progress.threads)
         settings, pairs = experiment.training, counted(len(corpus), "pair")
-        run = Run(model, optimizer, settings, with_concatenations(corpus, settings), folder, progress, dtype)
+        texts, graphs = with_concatenations(corpus, settings), graphs_for(device)
+        run = Run(model, optimizer, settings, texts, folder, progress, dtype, graphs)
         if added := len(run.corpus) - len(corpus):
             pairs += f" and {counted(added, 'concatenation')} of two"
         log.info(

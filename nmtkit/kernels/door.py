@@ -29,6 +29,7 @@ log = logging.getLogger(__name__)
 
 SWITCH = "NMTKIT_KERNELS"
 FLOAT32, BFLOAT16 = (torch.float32,), (torch.bfloat16,)
+GRAPHS = "graphs"  # CUDA graphs (training/graphs.py), which the same variable disables
 COMPILED = "cuda"  # the type of device for which torch.compile makes the kernels of cells
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -138,17 +139,22 @@ KERNELS = {
 }  # fmt: skip
 
 
+def switched_off(name: str) -> bool:
+    """Whether the environment disables this kernel, or "graphs". Raises UserError if it names an unknown one."""
+    return name in _switched_off()
+
+
 @cache
 def _switched_off() -> frozenset[str]:
-    """The kernels disabled by the environment. Raises UserError for an unknown name."""
-    value = os.environ.get(SWITCH, "")
+    """Everything disabled by the environment. Raises UserError for an unknown name."""
+    value, known = os.environ.get(SWITCH, ""), [*KERNELS, GRAPHS]
     if value == "off":
-        return frozenset(KERNELS)
+        return frozenset(known)
     names = [name.strip() for name in value.split(",") if name.strip()]
     for name in names:
-        if name not in KERNELS:
-            near = difflib.get_close_matches(name, [*KERNELS, "off"], n=1)
-            hint = f"did you mean {near[0]}?" if near else f"off, or some of {', '.join(KERNELS)}"
+        if name not in known:
+            near = difflib.get_close_matches(name, [*known, "off"], n=1)
+            hint = f"did you mean {near[0]}?" if near else f"off, or some of {', '.join(known)}"
             raise UserError(f"{SWITCH}={value}: no kernel is called {name}; {hint}")
     return frozenset(names)
 
@@ -157,7 +163,7 @@ def _switched_off() -> frozenset[str]:
 def _choice(name: str, plain: Callable[..., Any], device: str, *dtypes: torch.dtype) -> tuple[Callable[..., Any], str]:
     """The kernel for this device and these dtypes, or the plain function and why it is used instead."""
     found = KERNELS[name]
-    if name in _switched_off():
+    if switched_off(name):
         return plain, f"switched off by {SWITCH}"
     if device != COMPILED and not library.compiled():
         return plain, "not compiled"
@@ -212,7 +218,7 @@ def report(plain: Mapping[str, Callable[..., Any]], device: str) -> str:
     On a CPU this tries every kernel against ``plain``. On a GPU it does not, because compilation is slow.
     """
     if device != "cpu":
-        off = [name for name in CELLS if name in _switched_off()]
+        off = [name for name in [*CELLS, GRAPHS] if switched_off(name)]
         on = [name for name in CELLS if device == COMPILED and name not in off]
         return f"kernels by torch.compile: {', '.join(on or ['none'])}" + (
             f"; switched off by {SWITCH}: {', '.join(off)}" if off else ""

@@ -9,9 +9,10 @@ from torch import Tensor
 from nmtkit.symbols import EOS, PAD
 
 
-def pad(sentences: Sequence[Sequence[int] | np.ndarray]) -> Tensor:
-    """Sentences of ids -> int64 (B, longest + 1), each followed by EOS and padding."""
-    ids = np.full((len(sentences), max(map(len, sentences)) + 1), PAD, dtype=np.int64)
+def pad(sentences: Sequence[Sequence[int] | np.ndarray], multiple: int = 1) -> Tensor:
+    """Sentences of ids -> int64 (B, longest + 1), each followed by EOS and padding; the length is such a multiple."""
+    length = max(map(len, sentences)) + 1
+    ids = np.full((len(sentences), length + -length % multiple), PAD, dtype=np.int64)
     for row, sentence in zip(ids, sentences, strict=True):
         row[: len(sentence)] = sentence
         row[len(sentence)] = EOS

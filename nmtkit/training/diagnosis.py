@@ -3,6 +3,7 @@
 import logging
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 
 from nmtkit.errors import UserError
 from nmtkit.training.gradient import accumulate, micro_batches
+from nmtkit.training.graphs import Graphs
 from nmtkit.training.loss import Gradient
 from nmtkit.training.run import Run
 
@@ -28,7 +30,9 @@ def check_gradient(run: Run, rows: np.ndarray, gradient: Gradient, norm: float) 
     lines = f"corpus lines {shown} of {len(rows)} in the batch"
     if not math.isfinite(norm) or not math.isfinite(gradient.loss):
         run.seed_dropout()  # repeats the update with the same dropout
-        origin = first_offender(run.model, lambda: accumulate(run, rows, micro_batches(run, rows)))
+        # Without graphs, because they do not call modules.
+        again = replace(run, graphs=run.graphs and Graphs(most=0))
+        origin = first_offender(run.model, lambda: accumulate(again, rows, micro_batches(again, rows)))
         remedy = "start again in another folder with a lower learning rate or training.clip_norm"
         if len(saved := run.folder.updates()) > 1:
             remedy += f", or delete {run.folder.checkpoint(saved[-1])} and go on from step-{saved[-2]}"

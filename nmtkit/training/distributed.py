@@ -104,7 +104,10 @@ def sum_gradients(model: nn.Module) -> None:
     flat = torch.cat([(torch.zeros_like(p) if p.grad is None else p.grad).flatten() for p in parameters])
     _combine(flat, dist.ReduceOp.SUM)
     for parameter, gradient in zip(parameters, flat.split([p.numel() for p in parameters]), strict=True):
-        parameter.grad = gradient.view_as(parameter)
+        if parameter.grad is None:
+            parameter.grad = gradient.view_as(parameter)
+        else:  # at the same address, which a CUDA graph may use
+            parameter.grad.copy_(gradient.view_as(parameter))
 
 
 def copy_first(model: nn.Module) -> None:

@@ -4,6 +4,7 @@ import logging
 import time
 import timeit
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ from nmtkit.ops.cross_entropy import chunk_rows
 from nmtkit.symbols import UNK
 from nmtkit.training import distributed
 from nmtkit.training.gradient import accumulate, clip, micro_batches, read
+from nmtkit.training.graphs import graphs_for
 from nmtkit.training.loss import summed_loss
 from nmtkit.training.optimizers import build_optimizer, set_rates
 from nmtkit.training.run import Run, sample_pairs
@@ -81,6 +83,7 @@ def busy_budget(run: Run) -> int:
     Budgets are limited by free memory and by one micro-batch of ``pass_tokens`` per process. If memory runs out, the
     result is the previous budget.
     """
+    run = replace(run, graphs=graphs_for(run.device))  # of these batches, freed afterwards
     model, settings, corpus = run.model, run.settings, run.corpus
     optimizer = build_optimizer(model, settings.optimizer, settings.groups)
     set_rates(optimizer, 0.0)

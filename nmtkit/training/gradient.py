@@ -32,7 +32,7 @@ class Sums(NamedTuple):
 
 def micro_batches(run: Run, rows: np.ndarray) -> list[Batch]:
     """This process's share of the global batch ``rows`` (P,), collated and copied to the device."""
-    return [batches.collate(run.corpus, part).to(run.device) for part in _parts(run, rows)]
+    return [_collated(run, part).to(run.device) for part in _parts(run, rows)]
 
 
 def accumulate(run: Run, rows: np.ndarray, micro: Sequence[Batch]) -> Sums:
@@ -44,23 +44,32 @@ def accumulate(run: Run, rows: np.ndarray, micro: Sequence[Batch]) -> Sums:
     # That of the global batch, so that the sum over processes is the mean.
     tokens = int(run.corpus.lengths(rows)[1].sum()) + len(rows)
     divisor = tokens if run.settings.loss == "tokens" else len(rows)
-    settings, parts, halvings = run.settings, list[np.ndarray](), 0
+    parts, halvings = list[np.ndarray](), 0
     while True:
-        run.model.zero_grad(set_to_none=True)  # again after running out of memory
+        run.model.zero_grad(set_to_none=run.graphs is None)  # again after running out of memory
         total_loss, total_nll = torch.zeros(2, dtype=torch.float64, device=run.device)
         with Attempt() as attempt:
             for batch in micro:
-                loss, nll = summed_loss(run.model, batch, settings.label_smoothing, run.dtype, settings.word_dropout)
-                # Divided here, so that the gradients of micro-batches sum to that of the batch.
-                (loss / divisor).backward()
-                total_loss, total_nll = total_loss + loss.detach(), total_nll + nll
+                loss, nll = _backward(run, batch, divisor)
+                total_loss, total_nll = total_loss + loss, total_nll + nll
         if not attempt.failed:
             break
-        loss = total_loss  # frees the graph that did not fit
         parts, halvings = _halved(run, parts or _parts(run, rows)), halvings + 1
-        micro = [batches.collate(run.corpus, part) for part in parts]
+        micro = [_collated(run, part) for part in parts]
     distributed.sum_gradients(run.model)
     return Sums(total_loss, total_nll, tokens, divisor, halvings)
+
+
+def _backward(run: Run, batch: Batch, divisor: int) -> tuple[Tensor, Tensor]:
+    """Add the gradient of a micro-batch; returns loss and negative log-likelihood (), summed over its words.
+
+    Its autograd graph must not outlive this function: CUDA graphs cannot be recorded while another one is alive.
+    """
+    settings = run.settings
+    loss, nll = summed_loss(run.model, batch, settings.label_smoothing, run.dtype, settings.word_dropout, run.graphs)
+    # Divided here, so that the gradients of micro-batches sum to that of the batch.
+    (loss / divisor).backward()
+    return loss.detach(), nll
 
 
 def read(sums: Sums, norm: Tensor) -> tuple[Gradient, float]:
@@ -68,6 +77,11 @@ def read(sums: Sums, norm: Tensor) -> tuple[Gradient, float]:
     loss, nll, norm_read = torch.stack([sums.loss, sums.nll, norm.to(sums.loss)]).tolist()
     loss, nll, halvings = distributed.total(loss, nll, sums.halvings)
     return Gradient(loss / sums.divisor, nll, sums.tokens, int(halvings)), norm_read
+
+
+def _collated(run: Run, rows: np.ndarray) -> Batch:
+    """The batch of the pairs ``rows`` (B,), in one of few shapes where graphs are used."""
+    return batches.collate(run.corpus, rows, coarse=run.graphs is not None)
 
 
 def _parts(run: Run, rows: np.ndarray) -> list[np.ndarray]:

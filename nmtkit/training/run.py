@@ -11,6 +11,7 @@ from nmtkit.errors import UserError
 from nmtkit.folders import ModelFolder
 from nmtkit.models.base import Seq2Seq
 from nmtkit.training import distributed
+from nmtkit.training.graphs import Graphs
 from nmtkit.training.progress import Progress
 from nmtkit.training.settings import Training
 
@@ -30,6 +31,7 @@ class Run:
     folder: ModelFolder
     progress: Progress
     dtype: torch.dtype  # of matrix products
+    graphs: Graphs | None = None  # on a GPU
 
     @property
     def device(self) -> torch.device:

@@ -56,6 +56,7 @@ from nmtkit.search.batching import translate_each
 from nmtkit.symbols import EOS
 from nmtkit.training import optimizers
 from nmtkit.training.gradient import accumulate, clip, micro_batches, read
+from nmtkit.training.graphs import graphs_for
 from nmtkit.training.progress import Progress
 from nmtkit.training.run import Run
 
@@ -119,7 +120,8 @@ def start(scale: Scale, name: str, tokens: int, device: torch.device) -> tuple[R
     optimizer = optimizers.build_optimizer(model, training.optimizer, training.groups)
     corpus = corpus_of(tokens, scale.length, words)
     dtype = dtype_of(training.precision, device)
-    run = Run(model, optimizer, training, corpus, ModelFolder(Path()), Progress(), dtype)  # type: ignore[arg-type]
+    graphs, folder = graphs_for(device), ModelFolder(Path())
+    run = Run(model, optimizer, training, corpus, folder, Progress(), dtype, graphs)  # type: ignore[arg-type]
     return run, np.lexsort(corpus.lengths(np.arange(len(corpus))))
 
 
@@ -184,12 +186,20 @@ def train(scale: Scale, device: torch.device) -> Iterator[Record]:
         for tokens in scale.tokens:
             free(device)
             corpus = corpus_of(tokens, scale.length, words)
-            run = replace(run, corpus=corpus)  # type: ignore[arg-type]
+            # First without graphs, which need gradients at fixed addresses.
+            run = replace(run, corpus=corpus, graphs=None)  # type: ignore[arg-type]
             rows = np.lexsort(corpus.lengths(np.arange(len(corpus))))
             update(run, rows)
-            halvings = update(run, rows)
-            updated = statistics.median(seconds(partial(update, run, rows), scale.updates, clock))
+            plain = statistics.median(seconds(partial(update, run, rows), scale.updates, clock))
             [batch] = micro_batches(run, rows)
+            plain_memory = gibibytes(device)
+            free(device)
+            with_graphs = replace(run, graphs=graphs_for(device))
+            update(with_graphs, rows)
+            [recording] = seconds(partial(update, with_graphs, rows), 1, clock)
+            halvings = update(with_graphs, rows)
+            updated = statistics.median(seconds(partial(update, with_graphs, rows), scale.updates, clock))
+            memory_used = gibibytes(device)
 
             bodies = statistics.median(seconds(partial(body, run, batch), 1 + scale.updates, clock)[1:])
             words_done, steps = len(batch.words), batch.tgt.shape[1]
@@ -197,10 +207,11 @@ def train(scale: Scale, device: torch.device) -> Iterator[Record]:
             yield {
                 "tokens": tokens, "sentences": len(rows), "precision": str(run.dtype),
                 "parameters": count_parameters(model), "words_per_second": words_done / updated,
-                "update_ms": 1e3 * updated, "body_ms": 1e3 * bodies,
+                "update_ms": 1e3 * updated, "plain_ms": 1e3 * plain, "recording_ms": 1e3 * recording,
+                "body_ms": 1e3 * bodies, "plain_gibibytes": plain_memory,
                 "lstm_ms": 1e3 * cudnn(scale, inner, steps, len(rows), run.dtype, device),
                 "share": 6 * (inner + model.output.weight.numel()) * words_done / updated / rate,
-                "gibibytes": gibibytes(device), "halvings": halvings,
+                "gibibytes": memory_used, "halvings": halvings,
             }  # fmt: skip
 
     yield from each(scale.systems, measure)
@@ -371,14 +382,16 @@ def report(records: Sequence[Record]) -> str:
         parts.append(f"Products of large square matrices: {', '.join(rates)}.\n")
     if done["train"]:
         rows = [[f"`{r['system']}`", f"{r['parameters'] / 1e6:.1f} M", f"{r['tokens']:,}",
-                 f"{r['words_per_second']:,.0f}", f"{r['update_ms']:.1f}", f"{r['share']:.1%}", f"{r['body_ms']:.1f}",
-                 f"{r['lstm_ms']:.1f}", f"{r['body_ms'] / r['lstm_ms']:.2f}", f"{r['gibibytes']:.1f}"]
+                 f"{r['words_per_second']:,.0f}", f"{r['update_ms']:.1f}", f"{r['plain_ms']:.1f}",
+                 f"{r['recording_ms']:.0f}", f"{r['share']:.1%}", f"{r['body_ms']:.1f}", f"{r['lstm_ms']:.1f}",
+                 f"{r['gibibytes']:.1f}", f"{r['plain_gibibytes']:.1f}"]
                 for r in done["train"]]  # fmt: skip
-        parts.append("Training. Of products: the share of an update that they would take at the measured rate.\n"
-                     "Without output: forward and backward but for output layer and optimiser, beside torch's LSTM\n"
-                     "with as many multiplications:\n")  # fmt: skip
-        parts.append(table(["system", "parameters", "tokens a batch", "target words/s", "ms", "of products",
-                            "without output, ms", "LSTM, ms", "ratio", "GiB"], rows))  # fmt: skip
+        parts.append("Training. Products: the share of an update that they would take at the measured rate. Without\n"
+                     "output: forward and backward except output layer and optimiser, without a graph, beside torch's\n"
+                     "LSTM with as many multiplications:\n")  # fmt: skip
+        parts.append(table(["system", "parameters", "tokens a batch", "target words/s", "ms", "without graph, ms",
+                            "recording, ms", "products", "without output, ms", "LSTM, ms", "GiB",
+                            "GiB without graph"], rows))  # fmt: skip
     if done["profile"]:
         rows = [[f"`{r['system']}`", f"{r['update_ms']:.1f}", f"{r['busy_ms']:.1f}", f"{r['launches']:,}",
                  f"{r['copies']:,}", f"{r['waits']:,}", f"{r['wait_ms']:.1f}",

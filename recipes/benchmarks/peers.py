@@ -1,6 +1,6 @@
 """Timing of toolkits, each in a separate process; called by peers.sh in its work folder.
 
-    python peers.py train joeynmt 1                      # 30 updates; adds a line to figures.jsonl
+    python peers.py train joeynmt 1                      # 30 updates (100 on a GPU); adds a line to figures.jsonl
     python peers.py translate "JoeyNMT, RNN" 1           # with the resulting model
     python peers.py learn joeynmt                        # three epochs
     python peers.py command "JoeyNMT, RNN" 1000 1        # 1,000 lines, with that model
@@ -9,7 +9,8 @@
 
 The last number is that of the round; a measurement that already has this many rounds is skipped.
 
-train: target words per second, EOS included, reported by the toolkit for every 5 updates, without the first 10.
+train: target words per second, EOS included, reported by the toolkit for every 5 updates (10 on a GPU), without the
+first two reports.
 translate: the time of search for the test set, without loading; the models are almost random, so all translations are
 forced to have 15 words. command: the wall time of a command that translates a text; translations end where the model
 ends them. Words or sentences per core-second: the rate by wall time, divided by the mean number of cores that the
@@ -44,13 +45,17 @@ WARM = 2  # reports that are not counted
 PASS = 363  # updates of 80 sentences in an epoch
 PASSES = 3  # epochs of models whose translations have their own lengths
 THREADS = os.environ["OMP_NUM_THREADS"]
+DEVICE = os.environ.get("DEVICE", "cpu")
+GPU = DEVICE == "cuda"
+BATCH = int(os.environ.get("BATCH", "80"))  # sentences
+UPDATES, REPORT = (100, 10) if GPU else (30, 5)  # of a timed training
 WORDS = 15  # of every translation of a random model
-BFLOAT16 = "avx512_bf16" in Path("/proc/cpuinfo").read_text()
+BFLOAT16 = GPU or "avx512_bf16" in Path("/proc/cpuinfo").read_text()
 OPENNMT = "opennmt/bin/python"
 
 
 class Trainer(NamedTuple):
-    """How a toolkit trains: the pattern of its log line after every 5 updates, and that of the words per second."""
+    """How a toolkit trains: the pattern of its log line after every report, and that of the words per second."""
 
     package: str
     python: str
@@ -73,7 +78,7 @@ class System(NamedTuple):
     precision: str = "float32"
 
 
-PRECISIONS = ["float32", *(["bfloat16"] if BFLOAT16 else []), "int8"]
+PRECISIONS = ["float32", *(["bfloat16"] if BFLOAT16 else []), *([] if GPU else ["int8"])]
 SYSTEMS = {
     **{f"nmtkit, RNNsearch, {precision}": System("nmtkit", precision) for precision in PRECISIONS},
     "JoeyNMT, RNN": System("joeynmt"),
@@ -86,25 +91,28 @@ SYSTEMS = {
 
 def training(name: str, updates: int, folder: str) -> list[str]:
     """The command that trains a model in ``folder``, and saves its weights there after the last update."""
+    learns = updates >= PASS
     if name.startswith("nmtkit"):
         preset = "transformer-base" if "transformer" in name else "rnnsearch"
-        every = min(5, updates) if updates < PASS else updates
+        every = updates if learns else min(REPORT, updates)
         return [sys.executable, "-m", "nmtkit", "train", "--model", preset, "--config", f"{CONFIGS}/{name}.yaml",
-                "-o", folder, "--set", f"training.max_updates={updates}",
-                "--set", f"training.valid_every={every}"]  # fmt: skip
+                "-o", folder, "--set", f"training.batch_sentences={BATCH}", "--set", f"training.max_updates={updates}",
+                "--set", f"training.valid_every={every}", "--device", DEVICE]  # fmt: skip
     if name == "joeynmt":
         return ["joeynmt/bin/python", "-m", "joeynmt", "train", joeynmt_config(updates, folder), "--skip-test"]
     return ["opennmt/bin/onmt_train", "-config", f"{CONFIGS}/{name}.yaml", "-save_model", f"{folder}/model",
-            "-train_steps", str(updates), "-save_checkpoint_steps", str(updates)]  # fmt: skip
+            "-train_steps", str(updates), "-save_checkpoint_steps", str(updates), "-batch_size", str(BATCH),
+            "-report_every", str(REPORT), *(["-world_size", "1", "-gpu_ranks", "0"] if GPU else [])]  # fmt: skip
 
 
 def joeynmt_config(updates: int, folder: str) -> str:
     """A configuration file for training and translating with JoeyNMT, which has no other way to set options."""
-    least, most, reports = (WORDS, WORDS, 5) if updates < PASS else (1, 100, PASS)
+    least, most, reports = (WORDS, WORDS, REPORT) if updates < PASS else (1, 100, PASS)
     path = Path(f"{folder}.yaml")
-    times = {"epochs": PASSES, "updates": updates, "logging_freq": reports, "validation_freq": updates}
-    lengths = {"min_output_length": least, "max_output_length": most}
-    changed = {"model_dir": folder, "training": times, "testing": lengths}
+    times = {"epochs": PASSES, "updates": updates, "logging_freq": reports, "validation_freq": updates,
+             "batch_size": BATCH}  # fmt: skip
+    search = {"min_output_length": least, "max_output_length": most, "batch_size": BATCH}
+    changed = {"model_dir": folder, "use_cuda": GPU, "training": times, "testing": search}
     path.write_text(dump_yaml(merge(load_yaml(CONFIGS / "joeynmt.yaml"), changed)))
     return str(path)
 
@@ -122,8 +130,9 @@ def searching(name: str, folder: str, text: str, most: int, least: int) -> list[
                 system.precision, THREADS, str(least), str(most)]  # fmt: skip
     if name.startswith("OpenNMT"):
         return ["opennmt/bin/onmt_translate", "-model", checkpoint(folder), "-src", f"data/{text}.src",
-                "-output", f"{name}.out", "-report_time", "-beam_size", "5", "-batch_size", "80",
-                "-length_penalty", "avg", "-min_length", str(least), "-max_length", str(most)]  # fmt: skip
+                "-output", f"{name}.out", "-report_time", "-beam_size", "5", "-batch_size", str(BATCH),
+                "-length_penalty", "avg", "-min_length", str(least), "-max_length", str(most),
+                *(["-gpu", "0"] if GPU else [])]  # fmt: skip
     assert name.startswith("JoeyNMT")
     return ["joeynmt/bin/python", "-m", "joeynmt", "translate", f"{folder}.yaml"]
 
@@ -174,7 +183,7 @@ def train(name: str, turn: str) -> None:
         return
     shutil.rmtree(folder, ignore_errors=True)
     # Transformers are only trained to get an almost random model; their training is not compared.
-    trained = run(training(name, 1 if "transformer" in name else 30, folder), trainer.report)
+    trained = run(training(name, 1 if "transformer" in name else UPDATES, folder), trainer.report)
     if "transformer" in name:
         return
     log = trained.log + (Path(f"{folder}/metrics.jsonl").read_text() if name == "nmtkit" else "")
@@ -227,7 +236,7 @@ def command(name: str, lines: str, turn: str) -> None:
     if name.startswith("nmtkit"):  # the only one with raw text as input and output
         done = run([sys.executable, "-m", "nmtkit", "translate", "-m", folder, "-i", f"raw/{text}.en",
                     "-o", str(output), "--max-len-a", "1.5", "--max-len-b", "20",
-                    "--precision", system.precision], r"^$")  # fmt: skip
+                    "--device", DEVICE, "--precision", system.precision], r"^$")  # fmt: skip
         texts = output.read_text().splitlines()
     else:
         written = f"{name}.out" if name.startswith("JoeyNMT") else None

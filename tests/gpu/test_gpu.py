@@ -41,6 +41,7 @@ from nmtkit.search.ensemble import Ensemble
 from nmtkit.search.sampling import sample
 from nmtkit.search.shortlist import Shortlists
 from nmtkit.symbols import BOS
+from nmtkit.training.graphs import Graphs
 from nmtkit.training.loss import summed_loss
 from nmtkit.training.validation import Validation
 from nmtkit.translation.request import Request
@@ -143,6 +144,34 @@ def test_cells_are_compiled_in_training_and_give_what_they_give_on_the_cpu(name:
     assert_same(on_cpu(ours), on_cpu(theirs))
     with torch.no_grad():
         assert kernel(name, PLAIN[name], *there[:2]) is PLAIN[name]
+
+
+@pytest.mark.skipif(not REAL, reason="CUDA graphs are for GPUs")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
+@pytest.mark.parametrize("preset", one_of_each(toy))
+def test_a_graph_computes_what_is_computed_without_it(preset: str, dtype: torch.dtype) -> None:
+    """With the dropout of the preset, and batches of two shapes."""
+    experiment = toy(preset_experiment(preset))
+    settings = preset_experiment(preset).model
+    rates = {name: getattr(settings, name) for name in vars(settings) if name.endswith("dropout")}
+    experiment = replace(experiment, model=replace(experiment.model, **rates))
+    src, _ = sources()
+    batches = [Batch.of(src, targets()), Batch.of(src[:2], targets()[:2])]
+    found, recorded = [], Graphs()
+    for graphs in (recorded, Graphs(most=0)):
+        torch.manual_seed(1)
+        model = experiment.build(SRC_WORDS, TGT_WORDS).to(GPU)
+        gradients_of = []
+        for number in range(6):
+            torch.manual_seed(number)
+            model.zero_grad(set_to_none=False)
+            summed_loss(model, batches[number % 2].to(GPU), 0.1, dtype, 0.1, graphs)[0].backward()
+            gradients_of += [p.grad.clone() for p in model.parameters() if p.grad is not None]
+        found.append(gradients_of)
+    assert len(recorded._recorded) == 2
+    near = 1e-4 if dtype == torch.float32 else 1e-2  # sums of atomic additions vary
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, rtol=near, atol=near * other.abs().max().item())
 
 
 @every_architecture
@@ -374,7 +403,8 @@ def test_torchrun_starts_a_process_for_each_gpu(processes: int, data: Path, tmp_
     config.write_text(dump_yaml(to_dict(planned(max_updates=4))))
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
     command = [*torchrun, "-m", "nmtkit", "train", "-c", config, "-d", data, "-o", tmp_path / "run"]
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": os.getcwd()})
+    path = os.pathsep.join([os.getcwd(), *filter(None, [os.environ.get("PYTHONPATH")])])
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path})
     assert done.returncode == 0, done.stderr
     assert f"float32 on cuda, {processes} x " in done.stderr
 

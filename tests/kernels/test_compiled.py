@@ -131,7 +131,8 @@ def test_it_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
     ("off", "used"),
     [
         ("", f"kernels by torch.compile: {', '.join(CELLS)}"),
-        ("off", f"kernels by torch.compile: none; switched off by NMTKIT_KERNELS: {', '.join(CELLS)}"),
+        ("off", f"kernels by torch.compile: none; switched off by NMTKIT_KERNELS: {', '.join([*CELLS, 'graphs'])}"),
+        ("graphs", f"kernels by torch.compile: {', '.join(CELLS)}; switched off by NMTKIT_KERNELS: graphs"),
         ("lstm", f"kernels by torch.compile: {', '.join([*CELLS][1:])}; switched off by NMTKIT_KERNELS: lstm"),
     ],
 )

@@ -52,7 +52,7 @@ def largest_tensor() -> Iterator[list[int]]:
 def test_loss_and_all_gradients_equal_the_plain_version(
     dtype: torch.dtype, smoothing: float, rows: int, rows_per_chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cross_entropy, "chunk_rows", lambda _: rows_per_chunk)
+    monkeypatch.setattr(cross_entropy, "chunk_rows", lambda *_: rows_per_chunk)
     plain, target = inputs(rows)
     fast = [plain[0].to(dtype).requires_grad_()] + [x.float().requires_grad_() for x in plain[1:]]
     plain = [x.requires_grad_() for x in plain]
@@ -84,7 +84,7 @@ def test_no_tensor_has_a_score_for_every_row_and_word(
     dtype: torch.dtype, smoothing: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows, hidden, words = 64, 4, 2 * cross_entropy.EVEN
-    monkeypatch.setattr(cross_entropy, "chunk_rows", lambda _: 8)
+    monkeypatch.setattr(cross_entropy, "chunk_rows", lambda *_: 8)
     tensors, target = inputs(rows, hidden, words)
     leaves = [tensors[0].to(dtype).requires_grad_()] + [x.float().requires_grad_() for x in tensors[1:]]
     with largest_tensor() as sizes:
@@ -134,7 +134,7 @@ def test_the_plain_gradient_is_the_slope(smoothing: float) -> None:
 def test_score_gives_every_row_its_log_probability_and_whether_it_is_the_maximum(
     rows_per_chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cross_entropy, "chunk_rows", lambda _: rows_per_chunk)
+    monkeypatch.setattr(cross_entropy, "chunk_rows", lambda *_: rows_per_chunk)
     tensors, target = inputs()
     hidden, weight, bias = (x.float() for x in tensors)
     log_p = (tensors[0] @ tensors[1].t() + tensors[2]).log_softmax(dim=1)
