@@ -43,9 +43,9 @@ def kernel(name: str, plain: Function, *like: Tensor) -> Function:
     """
     device = like[0].device.type
     if device == COMPILED:
-        if name not in CELLS or not torch.is_grad_enabled():
+        if name not in FUSED or not torch.is_grad_enabled():
             return plain
-    elif device != "cpu":
+    elif device != "cpu" or name not in KERNELS:
         return plain
     return cast(Function, _choice(name, plain, device, *[x.dtype for x in like])[0])
 
@@ -74,6 +74,11 @@ def _cell(name: str, *shapes: tuple[int, ...]) -> Kernel:
         return tuple(_numbers(*shape, dtype=kind).requires_grad_(which != "keep") for which, shape, kind in given)
 
     return Kernel(partial(cells.results, name), (name, f"{name}_back"), library.BOTH, arguments)
+
+
+def _none(*_: Any) -> Any:
+    """In place of a kernel in C that does not exist."""
+    raise NotImplementedError
 
 
 def _product(lay_out: Callable[..., Any], rows: Tensor, *given: Any) -> Tensor:
@@ -138,6 +143,15 @@ KERNELS = {
     ),
 }  # fmt: skip
 
+# Those that torch.compile makes on a GPU: cells, and the choice between new and old states.
+FUSED = {
+    **{name: KERNELS[name] for name in CELLS},
+    "keep": Kernel(
+        _none, (), library.BOTH,
+        lambda _: ((_numbers(N, 1) > 0).float(), *(_numbers(N, H).requires_grad_() for _ in range(4))),
+    ),
+}  # fmt: skip
+
 
 def switched_off(name: str) -> bool:
     """Whether the environment disables this kernel, or "graphs". Raises UserError if it names an unknown one."""
@@ -147,7 +161,7 @@ def switched_off(name: str) -> bool:
 @cache
 def _switched_off() -> frozenset[str]:
     """Everything disabled by the environment. Raises UserError for an unknown name."""
-    value, known = os.environ.get(SWITCH, ""), [*KERNELS, GRAPHS]
+    value, known = os.environ.get(SWITCH, ""), [*dict.fromkeys([*KERNELS, *FUSED, GRAPHS])]
     if value == "off":
         return frozenset(known)
     names = [name.strip() for name in value.split(",") if name.strip()]
@@ -162,7 +176,7 @@ def _switched_off() -> frozenset[str]:
 @cache
 def _choice(name: str, plain: Callable[..., Any], device: str, *dtypes: torch.dtype) -> tuple[Callable[..., Any], str]:
     """The kernel for this device and these dtypes, or the plain function and why it is used instead."""
-    found = KERNELS[name]
+    found = FUSED[name] if device == COMPILED else KERNELS[name]
     if switched_off(name):
         return plain, f"switched off by {SWITCH}"
     if device != COMPILED and not library.compiled():
@@ -218,8 +232,8 @@ def report(plain: Mapping[str, Callable[..., Any]], device: str) -> str:
     On a CPU this tries every kernel against ``plain``. On a GPU it does not, because compilation is slow.
     """
     if device != "cpu":
-        off = [name for name in [*CELLS, GRAPHS] if switched_off(name)]
-        on = [name for name in CELLS if device == COMPILED and name not in off]
+        off = [name for name in [*FUSED, GRAPHS] if switched_off(name)]
+        on = [name for name in FUSED if device == COMPILED and name not in off]
         return f"kernels by torch.compile: {', '.join(on or ['none'])}" + (
             f"; switched off by {SWITCH}: {', '.join(off)}" if off else ""
         )

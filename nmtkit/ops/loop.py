@@ -148,16 +148,23 @@ def scan(
         h, shared = share(h, *tensors)
     state, steps = (h, *others), range(len(x))
     inputs, full = x.unbind(), full_steps(mask, len(x))
+    real = [] if mask is None else (mask.float() if mask.is_cuda else mask).unsqueeze(-1).unbind()
     outputs = list(inputs)  # placeholders; each is overwritten
     for t in reversed(steps) if reverse else steps:
         new = step(inputs[t], *state, *shared)
         new = (new,) if isinstance(new, Tensor) else new
         if mask is not None and not full[t]:
-            real = mask[t].unsqueeze(-1)
-            new = tuple(torch.where(real, now, before) for now, before in zip(new, state, strict=True))
-        state = new
+            new = kernel("keep", keep, h)(real[t], *new, *state)
+        state = (new,) if isinstance(new, Tensor) else new
         outputs[t] = state[0]
     return torch.stack(outputs)
+
+
+def keep(real: Tensor, *states: Tensor) -> Tensor | tuple[Tensor, ...]:
+    """New states (B, H) where ``real`` (B, 1) is not 0, else the old ones; first all new ones, then all old ones."""
+    pairs = zip(states[: len(states) // 2], states[len(states) // 2 :], strict=True)
+    found = tuple(torch.where(real > 0, new, old) for new, old in pairs)
+    return found if len(found) > 1 else found[0]
 
 
 class _Enter(torch.autograd.Function):

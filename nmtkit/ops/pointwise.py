@@ -18,8 +18,10 @@ def dropout(x: Tensor, p: float, training: bool) -> Tensor:
 def dropout_mask(like: Tensor, dropout: float) -> Tensor:
     """The dropout factors of a tensor like ``like`` (...): 0 with this probability, else one that keeps the mean.
 
-    Each random 64-bit number decides four elements, with 16 bits each.
+    On a CPU, each random 64-bit number decides four elements, with 16 bits each.
     """
+    if like.is_cuda:
+        return functional.dropout(like.new_ones(()).expand(like.shape), dropout)
     drawn = torch.empty((like.numel() + 3) // 4, dtype=torch.int64, device=like.device).random_(-(2**63), None)
     # Sampling is the slow part. A probability in steps of 2^-16 is exact enough, and the mean is kept exactly.
     zeros = min(round(dropout * 2**16), 2**16 - 1)  # of the 2^16 values

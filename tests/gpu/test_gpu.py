@@ -27,12 +27,12 @@ from nmtkit.evaluation.forced import score_candidates
 from nmtkit.evaluation.gradients import gradient_flow
 from nmtkit.experiment.run import run_experiment
 from nmtkit.experiment.schema import Experiment
-from nmtkit.kernels.arguments import CELLS
-from nmtkit.kernels.door import KERNELS, kernel
+from nmtkit.kernels.door import FUSED, kernel
 from nmtkit.machine.memory import is_full
 from nmtkit.models.base import Seq2Seq
 from nmtkit.ops.best import whole
 from nmtkit.ops.cross_entropy import linear_cross_entropy
+from nmtkit.ops.loop import keep
 from nmtkit.ops.plain import PLAIN
 from nmtkit.ops.precision import dtype_of
 from nmtkit.search.batching import Targets, translate_each
@@ -133,22 +133,26 @@ def test_hidden_states_and_gradients_are_those_of_the_cpu(preset: str) -> None:
     assert_same(on_cpu((hidden, gradients(hidden, [*model.parameters()]))), on_cpu(expected))
 
 
-@pytest.mark.parametrize("name", CELLS)
+@pytest.mark.parametrize("name", FUSED)
 def test_cells_are_compiled_in_training_and_give_what_they_give_on_the_cpu(name: str) -> None:
-    given = KERNELS[name].arguments(torch.float32)
+    given, plain = FUSED[name].arguments(torch.float32), {**PLAIN, "keep": keep}[name]
     there = [x.detach().to(GPU).requires_grad_(x.requires_grad) for x in given]
-    step = kernel(name, PLAIN[name], *there[:2])
-    assert step is not PLAIN[name]
-    found = [(f(*x), [y for y in x if y.requires_grad]) for f, x in ((step, there), (PLAIN[name], given))]
+    step = kernel(name, plain, *there[:2])
+    assert step is not plain
+    found = [(f(*x), [y for y in x if y.requires_grad]) for f, x in ((step, there), (plain, given))]
     ours, theirs = ((y, gradients(y, leaves)) for y, leaves in found)
     assert_same(on_cpu(ours), on_cpu(theirs))
     with torch.no_grad():
-        assert kernel(name, PLAIN[name], *there[:2]) is PLAIN[name]
+        assert kernel(name, plain, *there[:2]) is plain
 
 
 @pytest.mark.skipif(not REAL, reason="CUDA graphs are for GPUs")
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
-@pytest.mark.parametrize("preset", one_of_each(toy))
+@pytest.mark.parametrize(
+    ("preset", "dtype"),
+    [(preset, torch.float32) for preset in one_of_each(toy)]
+    + [(preset, torch.bfloat16) for preset in one_of_each_architecture()],
+    ids=str,
+)
 def test_a_graph_computes_what_is_computed_without_it(preset: str, dtype: torch.dtype) -> None:
     """With the dropout of the preset, and batches of two shapes."""
     experiment = toy(preset_experiment(preset))

@@ -10,12 +10,13 @@ import torch
 from torch import Tensor, nn
 
 from nmtkit.kernels import door
-from nmtkit.kernels.arguments import CELLS
-from nmtkit.kernels.door import KERNELS, kernel
+from nmtkit.kernels.door import FUSED, kernel
 from nmtkit.ops import gru
-from nmtkit.ops.loop import scan
+from nmtkit.ops.loop import keep, scan
 from nmtkit.ops.plain import PLAIN
 from tests.laws import assert_near, gradients, leaves
+
+COMPILED = {name: {**PLAIN, "keep": keep}[name] for name in FUSED}  # the plain functions
 
 # PyTorch's own use of it, when it imports its compiler.
 pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning")
@@ -43,10 +44,10 @@ def compiler(untried: None, cache: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
 def resized(name: str, dtype: torch.dtype, rows: int, width: int) -> list[Any]:
     """The arguments of a kernel's trial with this many rows of another width; shared arguments are parameters."""
     made: list[Any] = []
-    for x in KERNELS[name].arguments(dtype):
+    for x in FUSED[name].arguments(dtype):
         several = x.shape[0] == door.N
         shape = [rows if several else x.shape[0], *x.shape[1:]]
-        shape[-1] = x.shape[-1] * width // door.H
+        shape[-1] = max(1, x.shape[-1] * width // door.H)
         leaf = torch.randn(shape).to(x.dtype)
         made.append((leaf if several else nn.Parameter(leaf)).requires_grad_(x.requires_grad))
     return made
@@ -63,9 +64,9 @@ def assert_compiled(name: str, dtype: torch.dtype, compiler: Any) -> None:
     """A cell is compiled once for all shapes of a batch, and equals its plain function."""
     for rows in (9, 7, 30, 12, 80):
         given = resized(name, dtype, rows, 6)
-        step = kernel(name, PLAIN[name], *given[:2])
-        assert step is not PLAIN[name]
-        for mine, other in zip(outcome(step, given), outcome(PLAIN[name], given), strict=True):
+        step = kernel(name, COMPILED[name], *given[:2])
+        assert step is not COMPILED[name]
+        for mine, other in zip(outcome(step, given), outcome(COMPILED[name], given), strict=True):
             assert mine.dtype == other.dtype
             assert_near(mine, other, 1e-2 if mine.dtype == torch.bfloat16 else 1e-5)
         assert compiler["unique_graphs"] == 2  # forward and backward of the trial, of another width
@@ -73,7 +74,7 @@ def assert_compiled(name: str, dtype: torch.dtype, compiler: Any) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("name", CELLS)
+@pytest.mark.parametrize("name", FUSED)
 def test_every_cell_is_compiled_once_for_all_batches(name: str, dtype: torch.dtype, compiler: Any) -> None:
     assert_compiled(name, dtype, compiler)
 
@@ -97,13 +98,13 @@ def fails(function: Any, **settings: Any) -> Any:
     return step
 
 
-@pytest.mark.parametrize("name", CELLS)
+@pytest.mark.parametrize("name", FUSED)
 def test_without_a_compiler_plain_operations_are_used_and_one_line_says_so(
     name: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(torch, "compile", fails)
     for dtype in (torch.float32, torch.bfloat16):
-        assert kernel(name, PLAIN[name], torch.ones(1, dtype=dtype)) is PLAIN[name]
+        assert kernel(name, COMPILED[name], torch.ones(1, dtype=dtype)) is COMPILED[name]
     reason = "RuntimeError: no compiler"
     assert warned(caplog) == [f"kernel {name} failed its trial, so plain operations are used ({reason})"]
 
@@ -115,10 +116,10 @@ def test_search_waits_for_no_compiler(mode: Any, monkeypatch: pytest.MonkeyPatch
         assert all(kernel(name, plain, torch.ones(1)) is plain for name, plain in PLAIN.items())
 
 
-def test_nothing_but_cells_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_else_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch, "compile", lambda function, **_: function)
-    used = [name for name, plain in PLAIN.items() if kernel(name, plain, torch.ones(1)) is not plain]
-    assert used == [*CELLS]
+    every = {**PLAIN, **COMPILED}
+    assert [name for name, plain in every.items() if kernel(name, plain, torch.ones(1)) is not plain] == [*FUSED]
 
 
 def test_it_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,10 +131,10 @@ def test_it_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("off", "used"),
     [
-        ("", f"kernels by torch.compile: {', '.join(CELLS)}"),
-        ("off", f"kernels by torch.compile: none; switched off by NMTKIT_KERNELS: {', '.join([*CELLS, 'graphs'])}"),
-        ("graphs", f"kernels by torch.compile: {', '.join(CELLS)}; switched off by NMTKIT_KERNELS: graphs"),
-        ("lstm", f"kernels by torch.compile: {', '.join([*CELLS][1:])}; switched off by NMTKIT_KERNELS: lstm"),
+        ("", f"kernels by torch.compile: {', '.join(FUSED)}"),
+        ("off", f"kernels by torch.compile: none; switched off by NMTKIT_KERNELS: {', '.join([*FUSED, 'graphs'])}"),
+        ("graphs", f"kernels by torch.compile: {', '.join(FUSED)}; switched off by NMTKIT_KERNELS: graphs"),
+        ("lstm", f"kernels by torch.compile: {', '.join([*FUSED][1:])}; switched off by NMTKIT_KERNELS: lstm"),
     ],
 )
 def test_the_line_about_a_gpu_compiles_nothing(off: str, used: str, monkeypatch: pytest.MonkeyPatch) -> None:
