@@ -7,8 +7,8 @@
 Each stage is a separate process with a time limit, so that a failing or hanging one does not affect the others:
 
     machine      GPU, driver, versions; rate of matrix products
-    train        target words/s of whole updates with the papers' sizes, compared with the rate of products; forward and
-                 backward without output layer and optimiser, compared with cuDNN's LSTM of equally many multiplications
+    train        target words/s of whole updates with the papers' sizes, with and without CUDA graphs, compared with the
+                 rate of products and with cuDNN's LSTM of equally many multiplications
     profile      kernel launches, host waits and the longest kernels of one update
     search       sentences/s of beam search with batches of 64 to 1,024 sentences
     recurrences  recurrences.py: GRU, LAU and LSTM compared with cuDNN's, with torch.compile and with plain operations
@@ -47,7 +47,6 @@ import torch
 from shared import HERE, RandomCorpus, clock_of, peak_memory, plan, product_rate, seconds
 from torch import Tensor, nn
 
-from nmtkit.data.batches import Batch
 from nmtkit.experiment.presets import SMALL
 from nmtkit.folders import ModelFolder
 from nmtkit.models.base import count_parameters
@@ -134,13 +133,6 @@ def update(run: Run, rows: np.ndarray) -> int:
     return gradient.halvings
 
 
-def body(run: Run, batch: Batch) -> None:
-    """Forward and backward of a batch up to the input of the output layer."""
-    with torch.autocast(run.device.type, dtype=torch.bfloat16, enabled=run.dtype == torch.bfloat16):
-        hidden = run.model(batch.src, batch.mask, batch.tgt)
-    hidden.backward(torch.ones_like(hidden))
-
-
 def gibibytes(device: torch.device) -> float:
     """The peak memory so far, on a GPU since the last reset."""
     return peak_memory() if device.type == "cpu" else torch.cuda.max_memory_allocated(device) / 2**30
@@ -201,14 +193,13 @@ def train(scale: Scale, device: torch.device) -> Iterator[Record]:
             updated = statistics.median(seconds(partial(update, with_graphs, rows), scale.updates, clock))
             memory_used = gibibytes(device)
 
-            bodies = statistics.median(seconds(partial(body, run, batch), 1 + scale.updates, clock)[1:])
             words_done, steps = len(batch.words), batch.tgt.shape[1]
             rate = product_rate(words_done, 512, 1536, run.dtype, device)
             yield {
                 "tokens": tokens, "sentences": len(rows), "precision": str(run.dtype),
                 "parameters": count_parameters(model), "words_per_second": words_done / updated,
                 "update_ms": 1e3 * updated, "plain_ms": 1e3 * plain, "recording_ms": 1e3 * recording,
-                "body_ms": 1e3 * bodies, "plain_gibibytes": plain_memory,
+                "plain_gibibytes": plain_memory,
                 "lstm_ms": 1e3 * cudnn(scale, inner, steps, len(rows), run.dtype, device),
                 "share": 6 * (inner + model.output.weight.numel()) * words_done / updated / rate,
                 "gibibytes": memory_used, "halvings": halvings,
@@ -383,14 +374,14 @@ def report(records: Sequence[Record]) -> str:
     if done["train"]:
         rows = [[f"`{r['system']}`", f"{r['parameters'] / 1e6:.1f} M", f"{r['tokens']:,}",
                  f"{r['words_per_second']:,.0f}", f"{r['update_ms']:.1f}", f"{r['plain_ms']:.1f}",
-                 f"{r['recording_ms']:.0f}", f"{r['share']:.1%}", f"{r['body_ms']:.1f}", f"{r['lstm_ms']:.1f}",
+                 f"{r['recording_ms']:.0f}", f"{r['share']:.1%}", f"{r['lstm_ms']:.1f}",
                  f"{r['gibibytes']:.1f}", f"{r['plain_gibibytes']:.1f}"]
                 for r in done["train"]]  # fmt: skip
-        parts.append("Training. Products: the share of an update that they would take at the measured rate. Without\n"
-                     "output: forward and backward except output layer and optimiser, without a graph, beside torch's\n"
-                     "LSTM with as many multiplications:\n")  # fmt: skip
+        parts.append("Training. Products: the share of an update that they would take at the measured rate. LSTM:\n"
+                     "torch's, forward and backward, with as many multiplications as the model has without output\n"
+                     "layer:\n")  # fmt: skip
         parts.append(table(["system", "parameters", "tokens a batch", "target words/s", "ms", "without graph, ms",
-                            "recording, ms", "products", "without output, ms", "LSTM, ms", "GiB",
+                            "recording, ms", "products", "LSTM, ms", "GiB",
                             "GiB without graph"], rows))  # fmt: skip
     if done["profile"]:
         rows = [[f"`{r['system']}`", f"{r['update_ms']:.1f}", f"{r['busy_ms']:.1f}", f"{r['launches']:,}",
