@@ -234,9 +234,9 @@ def report(plain: Mapping[str, Callable[..., Any]], device: str) -> str:
     if device != "cpu":
         off = [name for name in [*FUSED, GRAPHS] if switched_off(name)]
         on = [name for name in FUSED if device == COMPILED and name not in off]
-        return f"kernels by torch.compile: {', '.join(on or ['none'])}" + (
-            f"; switched off by {SWITCH}: {', '.join(off)}" if off else ""
-        )
+        graphs = "; CUDA graphs in training" if device == COMPILED and GRAPHS not in off else ""
+        switched = f"; switched off by {SWITCH}: {', '.join(off)}" if off else ""
+        return f"kernels by torch.compile: {', '.join(on or ['none'])}{graphs}{switched}"
     states: dict[str, list[str]] = {}
     for name, found in KERNELS.items():
         reasons = [_choice(name, plain[name], device, dtype)[1] for dtype in found.dtypes]

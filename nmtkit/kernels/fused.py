@@ -1,7 +1,6 @@
 """A plain function of tensors fused into one kernel by ``torch.compile``: Triton on a GPU, C++ on a CPU.
 
-Backward recomputes the function from its arguments, like the C kernels. Tested only with the CPU compiler, never on a
-GPU.
+Backward recomputes the function from its arguments, like the C kernels.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""All measurements on a GPU in one command of about eight minutes, because GPU time is scarce.
+"""All measurements on a GPU in one command, because GPU time is scarce.
 
     python recipes/benchmarks/gpu.py --out gpu                          # all stages
     python recipes/benchmarks/gpu.py train profile --systems dtmt4 --out gpu

@@ -12,6 +12,8 @@
 #   THREADS   of each process [1]. nmtkit, as by default, translates with this many processes of one thread each
 #   ROUNDS    the number of measurements of each [2]
 #   RUN       a prefix for every measurement, such as taskset or a lock
+#   DEVICE    cpu or cuda [cpu]; without CTranslate2 on a GPU
+#   BATCH     sentences a batch [80]
 #   CORPUS    a folder with train.en.gz, valid.*, test2016.*; without it they are downloaded
 #   WORK      the folder for everything [peers]; SENTENCES of test2016 are translated [1000]
 #   LINES     the texts for whole commands ["1000 10000"]: test2016, then the beginning of the training text
@@ -63,7 +65,7 @@ install opennmt torch configargparse 'ctranslate2<5' tensorboard flask waitress 
     pyahocorasick fasttext-wheel spacy six
 install opennmt --no-deps OpenNMT-py==3.5.1
 export TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1 # its own checkpoints are pickles
-export CUDA_VISIBLE_DEVICES=
+[ "${DEVICE:-cpu}" = cuda ] || export CUDA_VISIBLE_DEVICES=
 
 # 4. Interleaved, so that a temporarily busy machine slows all of them.
 peers() { ${RUN:-} python "$here/peers.py" "$@"; }

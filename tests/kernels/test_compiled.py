@@ -131,10 +131,14 @@ def test_it_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("off", "used"),
     [
-        ("", f"kernels by torch.compile: {', '.join(FUSED)}"),
+        ("", f"kernels by torch.compile: {', '.join(FUSED)}; CUDA graphs in training"),
         ("off", f"kernels by torch.compile: none; switched off by NMTKIT_KERNELS: {', '.join([*FUSED, 'graphs'])}"),
         ("graphs", f"kernels by torch.compile: {', '.join(FUSED)}; switched off by NMTKIT_KERNELS: graphs"),
-        ("lstm", f"kernels by torch.compile: {', '.join([*FUSED][1:])}; switched off by NMTKIT_KERNELS: lstm"),
+        (
+            "lstm",
+            f"kernels by torch.compile: {', '.join([*FUSED][1:])}; CUDA graphs in training; "
+            "switched off by NMTKIT_KERNELS: lstm",
+        ),
     ],
 )
 def test_the_line_about_a_gpu_compiles_nothing(off: str, used: str, monkeypatch: pytest.MonkeyPatch) -> None:
