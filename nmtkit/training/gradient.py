@@ -54,6 +54,8 @@ def accumulate(run: Run, rows: np.ndarray, micro: Sequence[Batch]) -> Sums:
                 total_loss, total_nll = total_loss + loss, total_nll + nll
         if not attempt.failed:
             break
+        if run.graphs is not None and run.graphs.release():
+            continue  # without them the batch may fit
         parts, halvings = _halved(run, parts or _parts(run, rows)), halvings + 1
         micro = [_collated(run, part) for part in parts]
     distributed.sum_gradients(run.model)

@@ -51,7 +51,7 @@ class Graphs:
         """
         shape = (*src.shape, tgt.shape[1])
         recorded = self._recorded.get(shape)
-        if recorded is None and shape in self._seen and len(self._recorded) < self._most:
+        if recorded is None and shape in self._seen and len(self._recorded) < self._most and self._has_room(src.device):
             recorded = self._record(shape, model, src, mask, tgt)
         self._seen.add(shape)
         if recorded is None:
@@ -61,14 +61,34 @@ class Graphs:
         replayed: Tensor = _Replay.apply(recorded, torch.zeros((), device=src.device, requires_grad=True))
         return replayed
 
+    def release(self) -> bool:
+        """Free the memory of all graphs and record no more; returns whether there were any."""
+        if not self._recorded:
+            return False
+        log.warning("out of memory beside %d CUDA graphs; going on without them, which is slower", len(self._recorded))
+        self._recorded.clear()
+        self._pool, self._most = None, 0
+        return True
+
+    def _stop(self) -> None:
+        """Record no more graphs."""
+        if self._most:
+            log.warning("no memory for more CUDA graphs than %d, so other updates are slower", len(self._recorded))
+        self._most = 0
+
+    def _has_room(self, device: torch.device) -> bool:
+        """Whether a quarter of the memory is free, for batches without a graph; if not, no more are recorded."""
+        if room(device) < 0.25:
+            self._stop()
+        return self._most > 0
+
     def _record(self, shape: Shape, model: Seq2Seq, *inputs: Tensor) -> "_Recorded | None":
         """The graphs of a shape; None if they do not fit into memory. Raises UserError if recording fails otherwise."""
         try:
             self._pool = self._pool or pool()
             self._recorded[shape] = _Recorded(model, [x.clone() for x in inputs], self._pool)
         except torch.OutOfMemoryError:
-            log.warning("no memory for more CUDA graphs than %d, so other updates are slower", len(self._recorded))
-            self._most = 0
+            self._stop()
             return None
         except RuntimeError as error:  # after which PyTorch's random numbers do not work any more
             reason = str(error).splitlines()[0]
@@ -102,6 +122,13 @@ class _Recorded:
 def pool() -> Any:
     """Memory for graphs."""
     return torch.cuda.graph_pool_handle()
+
+
+def room(device: torch.device) -> float:
+    """The free fraction of a GPU's memory."""
+    torch.cuda.empty_cache()  # recording does the same
+    free, total = torch.cuda.mem_get_info(device)
+    return free / total
 
 
 def record(function: Callable[[], None], pool: Any) -> Callable[[], None]:

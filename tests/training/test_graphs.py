@@ -40,6 +40,7 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(graphs, "record", record)
     monkeypatch.setattr(graphs, "pool", lambda: "pool")
+    monkeypatch.setattr(graphs, "room", lambda device: 0.25)
     return seen
 
 
@@ -137,12 +138,47 @@ def test_without_memory_for_more_graphs_updates_are_computed_without_them(
     assert caplog.messages == ["no memory for more CUDA graphs than 1, so other updates are slower"]
 
 
-def test_if_recording_fails_the_remedy_is_named(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_graphs_are_recorded_when_less_than_a_quarter_of_the_memory_is_free(
+    data: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, recorded: list[str]
+) -> None:
+    monkeypatch.setattr(graphs, "room", lambda device: 0.25 if len(recorded) < 2 else 0.24)
+    corpus = Corpus.open(data, "train")
+    with_graphs, without = (updates(run_of("rnnsearch", corpus, 0.0, found)) for found in (Graphs(), None))
+    assert_same(with_graphs, without, rtol=1e-4, atol=1e-5)
+    assert len(recorded) == 2
+    assert caplog.messages == ["no memory for more CUDA graphs than 1, so other updates are slower"]
+
+
+def test_a_batch_that_does_not_fit_beside_the_graphs_is_computed_without_them(
+    data: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, recorded: list[str]
+) -> None:
+    run = run_of("rnnsearch", Corpus.open(data, "train"), 0.0, Graphs())
+    rows = np.arange(5)
+    for _ in range(3):
+        accumulate(run, rows, micro_batches(run, rows))
+    right = [p.grad.clone() for p in run.model.parameters() if p.grad is not None]
+    replayed, tried = graphs._Replay.apply, []
+
+    def full(*given: Any) -> Any:
+        tried.append(given)
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(graphs._Replay, "apply", full)
+    sums = accumulate(run, rows, micro_batches(run, rows))
+    monkeypatch.setattr(graphs._Replay, "apply", replayed)
+    accumulate(run, rows, micro_batches(run, rows))
+    torch.testing.assert_close([p.grad for p in run.model.parameters() if p.grad is not None], right)
+    assert (len(tried), sums.halvings, len(recorded)) == (1, 0, 2)
+    assert caplog.messages == ["out of memory beside 1 CUDA graphs; going on without them, which is slower"]
+
+
+def test_if_recording_fails_the_remedy_is_named(
+    data: Path, monkeypatch: pytest.MonkeyPatch, recorded: list[str]
+) -> None:
     def fails(function: Callable[[], None], pool: Any) -> Callable[[], None]:
         raise RuntimeError("operation not permitted\nmore")
 
     monkeypatch.setattr(graphs, "record", fails)
-    monkeypatch.setattr(graphs, "pool", lambda: "pool")
     with pytest.raises(UserError) as told:
         updates(run_of("rnnsearch", Corpus.open(data, "train"), 0.0, Graphs()))
     assert str(told.value) == (
