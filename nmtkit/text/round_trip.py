@@ -53,4 +53,6 @@ def describe_loss(trip: Mapping[str, Any]) -> str:
     line, becomes = (" ".join(trip[name].split()) for name in ("line", "becomes"))
     same = next((i for i, (a, b) in enumerate(zip_longest(line, becomes)) if a != b), 0)
     start = max(0, same - _BEFORE)
+    if start and line[start - 1] != " ":  # begins with a whole word, if there is one
+        start = line.find(" ", start, same) + 1 or start
     return f"{line[start : same + _AFTER]!r} becomes {becomes[start : same + _AFTER]!r}"
