@@ -66,6 +66,8 @@ def write_report(options: ReportOptions) -> Path:
 
     from nmtkit.evaluation.comparison import Compared, compare
     from nmtkit.evaluation.report import most_different, render, sentences
+    from nmtkit.ops.precision import resolve
+    from nmtkit.translation.loading import choose_device
     from nmtkit.translation.testset import read_held_out, translate_held_out
 
     # Before translating, so that wrong numbers and damaged metrics are reported at once.
@@ -96,7 +98,9 @@ def write_report(options: ReportOptions) -> Path:
     said = sentences(translated[0].sources, comparison)
     chosen = [said[i - 1] for i in numbers] or most_different(said, 3)
     looks = [(sentence, _looks(sentence, translated, histories)) for sentence in chosen]
-    subtitle = f"{counted(len(said), 'sentence')} of {data}; nmtkit {__version__}"
+    device = choose_device(options.device)
+    searched = f"translated in {resolve('auto', device)} on {device}"
+    subtitle = f"{counted(len(said), 'sentence')} of {data}; {searched}; nmtkit {__version__}"
     page = render(histories, comparison, looks, said, options.count, subtitle)
     write_file(Path(options.output), page)
     return Path(options.output)

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from nmtkit.experiment.presets import load_preset
 from nmtkit.folders import ModelFolder
+from nmtkit.ops.precision import resolve
 from nmtkit.training.metrics import log_metrics
 from nmtkit.translation import loading
 from tests.echo import load_echo, write_folder
@@ -94,6 +96,8 @@ def test_a_page_has_every_part_and_needs_nothing_else(nmtkit: Run) -> None:
     assert "<b>" not in text
     assert "architecture: rnnsearch" in page.words
     assert "nrefs:1|case:mixed|eff:no|tok:13a" in page.words
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    assert f"translated in {resolve('auto', torch.device(device))} on {device};" in page.words
 
 
 def test_one_model_is_enough_and_lines_can_be_chosen(nmtkit: Run) -> None:
