@@ -60,7 +60,7 @@ def untried() -> Iterator[None]:
     """No kernel has been tried before the test, and trials in the test are forgotten afterwards."""
     from nmtkit.kernels import door
 
-    caches = door._switched_off, door._choice, door._warn
+    caches = door._switched_off, door._choice, door._fused, door._warn
     for cached in caches:
         cached.cache_clear()
     yield

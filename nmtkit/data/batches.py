@@ -47,7 +47,7 @@ def collate(corpus: Corpus, rows: np.ndarray, coarse: bool = False) -> Batch:
 
     ``coarse``: with more padding and some empty pairs, so that batches of similar lengths have the same shape.
     """
-    step = 1 << max(0, len(rows).bit_length() - 4)  # a sixteenth to an eighth of the pairs
+    step = 1 << max(0, len(rows).bit_length() - 4)  # more than a sixteenth and at most an eighth of the pairs
     empty = [np.empty(0, np.int64)] * (-len(rows) % step) if coarse else []
     src, tgt = ([*(side(int(row)) for row in rows), *empty] for side in (corpus.src, corpus.tgt))
     multiple = COARSE if coarse else 1
@@ -145,8 +145,14 @@ def _mean_length(corpus: Corpus, rows: Rows) -> float:
     return total / max(1, len(rows))
 
 
-def parts(corpus: Corpus, rows: Rows, tokens: int) -> Iterator[Rows]:
-    """A global batch in micro-batches of at most ``tokens`` padded words, for gradient accumulation."""
+def parts(corpus: Corpus, rows: Rows, tokens: int, coarse: bool = False) -> Iterator[Rows]:
+    """A global batch in micro-batches of at most ``tokens`` padded words, for gradient accumulation.
+
+    ``coarse``: of words padded as by ``collate``.
+    """
     src, tgt = corpus.lengths(rows)
-    for run in cut(np.maximum(src, tgt) + 1, None, tokens):
+    lengths = np.maximum(src, tgt) + 1
+    if coarse:
+        lengths, tokens = lengths + -lengths % COARSE, tokens * 8 // 9
+    for run in cut(lengths, None, tokens):
         yield rows[run]

@@ -5,8 +5,8 @@ the two are compared on random tensors (results, gradients, and tensors modified
 depends on compiler and processor. The environment variable ``NMTKIT_KERNELS`` disables kernels, to find the cause of a
 wrong number: ``off`` disables all, ``scores,tiles`` these two.
 
-On an NVIDIA GPU the kernel of a cell is its plain function compiled by ``torch.compile`` (``fused.py``). Only training
-uses it, because compilation often takes longer than a search.
+On an NVIDIA GPU the kernel of a cell is its plain function compiled by ``torch.compile`` (``fused.py``), without a
+comparison. Only training uses it, because compilation often takes longer than a search.
 """
 
 import difflib
@@ -41,13 +41,13 @@ def kernel(name: str, plain: Function, *like: Tensor) -> Function:
     Returns ``plain`` if the kernel does not support the device, dtypes or processor, is disabled, or failed its trial.
     Raises UserError if the environment names an unknown kernel.
     """
-    device = like[0].device.type
+    device, dtypes = like[0].device.type, [x.dtype for x in like]
     if device == COMPILED:
-        if name not in FUSED or not torch.is_grad_enabled():
-            return plain
-    elif device != "cpu" or name not in KERNELS:
+        usable = name in FUSED and torch.is_grad_enabled() and not switched_off(name)
+        return cast(Function, _fused(name, plain, device, *dtypes)) if usable else plain
+    if device != "cpu" or name not in KERNELS:
         return plain
-    return cast(Function, _choice(name, plain, device, *[x.dtype for x in like])[0])
+    return cast(Function, _choice(name, plain, *dtypes)[0])
 
 
 class Kernel(NamedTuple):
@@ -74,11 +74,6 @@ def _cell(name: str, *shapes: tuple[int, ...]) -> Kernel:
         return tuple(_numbers(*shape, dtype=kind).requires_grad_(which != "keep") for which, shape, kind in given)
 
     return Kernel(partial(cells.results, name), (name, f"{name}_back"), library.BOTH, arguments)
-
-
-def _none(*_: Any) -> Any:
-    """In place of a kernel in C that does not exist."""
-    raise NotImplementedError
 
 
 def _product(lay_out: Callable[..., Any], rows: Tensor, *given: Any) -> Tensor:
@@ -143,14 +138,7 @@ KERNELS = {
     ),
 }  # fmt: skip
 
-# Those that torch.compile makes on a GPU: cells, and the choice between new and old states.
-FUSED = {
-    **{name: KERNELS[name] for name in CELLS},
-    "keep": Kernel(
-        _none, (), library.BOTH,
-        lambda _: ((_numbers(N, 1) > 0).float(), *(_numbers(N, H).requires_grad_() for _ in range(4))),
-    ),
-}  # fmt: skip
+FUSED = (*CELLS, "keep")  # on a GPU: cells, and the choice between new and old states
 
 
 def switched_off(name: str) -> bool:
@@ -174,23 +162,27 @@ def _switched_off() -> frozenset[str]:
 
 
 @cache
-def _choice(name: str, plain: Callable[..., Any], device: str, *dtypes: torch.dtype) -> tuple[Callable[..., Any], str]:
-    """The kernel for this device and these dtypes, or the plain function and why it is used instead."""
-    found = FUSED[name] if device == COMPILED else KERNELS[name]
+def _fused(name: str, plain: Callable[..., Any], device: str, *_: torch.dtype) -> Callable[..., Any]:
+    """The compiled function, one for these dtypes."""
+    return fused(name, plain, device)
+
+
+@cache
+def _choice(name: str, plain: Callable[..., Any], *dtypes: torch.dtype) -> tuple[Callable[..., Any], str]:
+    """The kernel in C for these dtypes, or the plain function and why it is used instead."""
+    found = KERNELS[name]
     if switched_off(name):
         return plain, f"switched off by {SWITCH}"
-    if device != COMPILED and not library.compiled():
+    if not library.compiled():
         return plain, "not compiled"
-    if device != COMPILED and not all(map(library.has, found.c)):
+    if not all(map(library.has, found.c)):
         return plain, "only for other processors"
     if not all(dtype in found.dtypes for dtype in dtypes):
         return plain, "no support for this dtype"
     try:
-        if device == COMPILED:
-            found = found._replace(function=fused(plain))
         # The first use may be in search, where gradients are off, or under autocast.
         with torch.inference_mode(False), torch.enable_grad(), torch.autocast("cpu", enabled=False):
-            _compare(found, plain, device, dtypes[0])
+            _compare(found, plain, dtypes[0])
     except Exception as error:  # a broken kernel may raise anything, and the plain function still works
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
         _warn(f"kernel {name} failed its trial, so plain operations are used ({reason})")
@@ -204,9 +196,9 @@ def _warn(line: str) -> None:
     log.warning(line)
 
 
-def _compare(found: Kernel, plain: Callable[..., Any], device: str, dtype: torch.dtype) -> None:
+def _compare(found: Kernel, plain: Callable[..., Any], dtype: torch.dtype) -> None:
     """Raise ArithmeticError if a kernel disagrees with the plain function."""
-    ours, theirs = (_outcome(found, function, device, dtype) for function in (found.function, plain))
+    ours, theirs = (_outcome(found, function, dtype) for function in (found.function, plain))
     for one, other in zip(ours, theirs, strict=True):
         # Indices must be equal; the rest may differ by rounding error, which is large in bfloat16.
         near = 0 if one.dtype == torch.int64 else 0.05 * other.double().abs().max().item()
@@ -214,10 +206,10 @@ def _compare(found: Kernel, plain: Callable[..., Any], device: str, dtype: torch
             raise ArithmeticError("the results differ")
 
 
-def _outcome(found: Kernel, function: Callable[..., Any], device: str, dtype: torch.dtype) -> list[Tensor]:
+def _outcome(found: Kernel, function: Callable[..., Any], dtype: torch.dtype) -> list[Tensor]:
     """The results of a function, the gradients of its arguments, and its tensor arguments after the call."""
     given = found.arguments(dtype)
-    arguments = [x.detach().to(device).requires_grad_(x.requires_grad) if isinstance(x, Tensor) else x for x in given]
+    arguments = [x.detach().requires_grad_(x.requires_grad) if isinstance(x, Tensor) else x for x in given]
     results = found.results(function, *arguments)
     results = [results] if isinstance(results, Tensor) else list(results or [])
     tensors = [x for x in arguments if isinstance(x, Tensor)]
@@ -239,7 +231,7 @@ def report(plain: Mapping[str, Callable[..., Any]], device: str) -> str:
         return f"kernels by torch.compile: {', '.join(on or ['none'])}{graphs}{switched}"
     states: dict[str, list[str]] = {}
     for name, found in KERNELS.items():
-        reasons = [_choice(name, plain[name], device, dtype)[1] for dtype in found.dtypes]
+        reasons = [_choice(name, plain[name], dtype)[1] for dtype in found.dtypes]
         states.setdefault(max(reasons), []).append(name)
     if "not compiled" in states:
         return f"no C kernels, so slower: {_remedy()}"

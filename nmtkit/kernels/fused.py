@@ -3,6 +3,7 @@
 Backward recomputes the function from its arguments, like the C kernels.
 """
 
+import logging
 from collections.abc import Callable, Sequence
 from types import FunctionType
 from typing import Any
@@ -11,26 +12,44 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+log = logging.getLogger(__name__)
 
-def fused(plain: Callable[..., Any]) -> Callable[..., Any]:
-    """The same function, compiled once for all shapes at its first use.
+
+def fused(name: str, plain: Callable[..., Any], device: str) -> Callable[..., Any]:
+    """The same function on this type of device, compiled once for all shapes at its first use.
 
     It is recompiled when an argument is None, or has another dtype, a single row, or another memory layout. Arguments
-    are tensors or None; results are one or more tensors. The first call takes two more seconds for imports.
+    are float tensors or None; results are one or more tensors. The first call takes two more seconds for imports. If it
+    cannot be compiled, the function itself is used, and a warning says so.
     """
-    there, back = (torch.compile(_own(function), dynamic=True) for function in (plain, _backward(plain)))
+    backward = _backward(plain)
+    compiled = {function: torch.compile(_own(function), dynamic=True) for function in (plain, backward)}
+
+    def run(function: Callable[..., Any], *given: Any) -> Any:
+        # These functions do not need autocast, and would be compiled again with it.
+        with torch.autocast(device, enabled=False):
+            if compiled:
+                try:
+                    return compiled[function](*given)
+                except torch.OutOfMemoryError:
+                    raise
+                except Exception as error:  # a compiler may raise anything
+                    compiled.clear()
+                    reason = f"{type(error).__name__}: {error}".splitlines()[0]
+                    log.warning("%s cannot be compiled, so plain operations are used (%s)", name, reason)
+            return function(*given)
 
     class Fused(torch.autograd.Function):
         @staticmethod
         def forward(ctx: Any, *tensors: Tensor | None) -> Any:
             ctx.save_for_backward(*tensors)
-            return there(*_bare(tensors))
+            return run(plain, *_bare(tensors))
 
         @staticmethod
         @once_differentiable
         def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
             tensors = ctx.saved_tensors
-            found = iter(back(_bare(tensors), tuple(x.contiguous() for x in gradients)))
+            found = iter(run(backward, _bare(tensors), tuple(x.contiguous() for x in gradients)))
             return tuple(None if x is None else next(found) for x in tensors)
 
     return Fused.apply

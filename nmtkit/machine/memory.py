@@ -14,8 +14,10 @@ import torch
 from nmtkit.errors import UserError
 from nmtkit.machine import cgroup
 
-# Messages of CPU allocators, cuBLAS and oneDNN, and for sizes beyond 64 bits; only CUDA's allocator has an exception.
-_SIGNS = ("can't allocate memory", "not enough memory", "ALLOC_FAILED", "could not create a memory", "overflowed with")
+# Messages of CPU allocators, cuBLAS, CUDA's driver and oneDNN, and for sizes beyond 64 bits; only PyTorch's allocator
+# for GPUs has an exception.
+_SIGNS = ("can't allocate memory", "not enough memory", "ALLOC_FAILED", "CUDA error: out of memory",
+          "could not create a memory", "overflowed with")  # fmt: skip
 
 _MEMINFO = Path("/proc/meminfo")  # Linux only
 _LIMIT = Path("/sys/fs/cgroup/memory/memory.limit_in_bytes")  # control groups, version 1

@@ -148,13 +148,15 @@ def scan(
         h, shared = share(h, *tensors)
     state, steps = (h, *others), range(len(x))
     inputs, full = x.unbind(), full_steps(mask, len(x))
-    real = [] if mask is None else (mask.float() if mask.is_cuda else mask).unsqueeze(-1).unbind()
+    kept = kernel("keep", keep, h)
+    if mask is not None and kept is not keep:  # a compiled function needs numbers, and the same strides every time
+        mask = mask.to(h.dtype, memory_format=torch.contiguous_format)
     outputs = list(inputs)  # placeholders; each is overwritten
     for t in reversed(steps) if reverse else steps:
         new = step(inputs[t], *state, *shared)
         new = (new,) if isinstance(new, Tensor) else new
         if mask is not None and not full[t]:
-            new = kernel("keep", keep, h)(real[t], *new, *state)
+            new = kept(mask[t].unsqueeze(-1), *new, *state)
         state = (new,) if isinstance(new, Tensor) else new
         outputs[t] = state[0]
     return torch.stack(outputs)

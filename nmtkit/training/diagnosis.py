@@ -30,8 +30,10 @@ def check_gradient(run: Run, rows: np.ndarray, gradient: Gradient, norm: float) 
     lines = f"corpus lines {shown} of {len(rows)} in the batch"
     if not math.isfinite(norm) or not math.isfinite(gradient.loss):
         run.seed_dropout()  # repeats the update with the same dropout
-        # Without graphs, because they do not call modules.
-        again = replace(run, graphs=run.graphs and Graphs(most=0))
+        again = run
+        if run.graphs is not None:  # which do not call modules
+            run.graphs.clear()
+            again = replace(run, graphs=Graphs(most=0))
         origin = first_offender(run.model, lambda: accumulate(again, rows, micro_batches(again, rows)))
         remedy = "start again in another folder with a lower learning rate or training.clip_norm"
         if len(saved := run.folder.updates()) > 1:

@@ -54,6 +54,7 @@ def accumulate(run: Run, rows: np.ndarray, micro: Sequence[Batch]) -> Sums:
                 total_loss, total_nll = total_loss + loss, total_nll + nll
         if not attempt.failed:
             break
+        run.seed_dropout()  # the next attempt drops the same units
         if run.graphs is not None and run.graphs.release():
             continue  # without them the batch may fit
         parts, halvings = _halved(run, parts or _parts(run, rows)), halvings + 1
@@ -88,7 +89,8 @@ def _collated(run: Run, rows: np.ndarray) -> Batch:
 
 def _parts(run: Run, rows: np.ndarray) -> list[np.ndarray]:
     """The pairs of each micro-batch of this process."""
-    return list(batches.parts(run.corpus, distributed.share(rows), run.settings.pass_tokens))
+    tokens, coarse = run.settings.pass_tokens, run.graphs is not None
+    return list(batches.parts(run.corpus, distributed.share(rows), tokens, coarse))
 
 
 def _halved(run: Run, parts: list[np.ndarray]) -> list[np.ndarray]:

@@ -21,7 +21,7 @@ class Run:
     """A training run; only the contents of ``model``, ``optimizer`` and ``progress`` change.
 
     The random numbers of an update depend only on seed, update and process, and the order of batches only on seed and
-    epoch, so a stopped run resumes exactly.
+    epoch, so a stopped run resumes exactly, on a GPU up to rounding.
     """
 
     model: Seq2Seq

@@ -126,6 +126,19 @@ def test_the_parts_of_a_batch_are_the_batch(tokens: int) -> None:
         assert all(len(piece) == 1 or longest(corpus, piece).max() * len(piece) <= tokens for piece in pieces)
 
 
+@pytest.mark.parametrize("tokens", [60, 200, 1000])
+def test_coarse_parts_of_a_batch_hold_their_tokens_padding_included(tokens: int) -> None:
+    corpus = random_pairs(5000)
+    for rows in batches_of(corpus, sentences=320)[:5]:
+        pieces = list(parts(corpus, rows, tokens, coarse=True))
+        assert np.concatenate(pieces).tolist() == rows.tolist()
+        for piece in pieces:
+            batch = collate(corpus, piece, coarse=True)
+            assert len(piece) == 1 or max(batch.src.numel(), batch.tgt.numel()) <= tokens
+            assert batch.src.shape[1] % 4 == batch.tgt.shape[1] % 4 == 0
+            assert len(batch.words) == corpus.lengths(piece)[1].sum() + len(piece)
+
+
 @pytest.mark.parametrize(
     ("lengths", "sentences", "tokens", "sizes"),
     [

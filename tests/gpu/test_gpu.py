@@ -27,7 +27,8 @@ from nmtkit.evaluation.forced import score_candidates
 from nmtkit.evaluation.gradients import gradient_flow
 from nmtkit.experiment.run import run_experiment
 from nmtkit.experiment.schema import Experiment
-from nmtkit.kernels.door import FUSED, kernel
+from nmtkit.kernels import door
+from nmtkit.kernels.door import FUSED, KERNELS, kernel
 from nmtkit.machine.memory import is_full
 from nmtkit.models.base import Seq2Seq
 from nmtkit.ops.best import whole
@@ -135,7 +136,9 @@ def test_hidden_states_and_gradients_are_those_of_the_cpu(preset: str) -> None:
 
 @pytest.mark.parametrize("name", FUSED)
 def test_cells_are_compiled_in_training_and_give_what_they_give_on_the_cpu(name: str) -> None:
-    given, plain = FUSED[name].arguments(torch.float32), {**PLAIN, "keep": keep}[name]
+    states = [torch.randn(door.N, door.H).requires_grad_() for _ in range(4)]
+    given = [(states[0][:, :1] > 0).float(), *states] if name == "keep" else KERNELS[name].arguments(torch.float32)
+    plain = {**PLAIN, "keep": keep}[name]
     there = [x.detach().to(GPU).requires_grad_(x.requires_grad) for x in given]
     step = kernel(name, plain, *there[:2])
     assert step is not plain

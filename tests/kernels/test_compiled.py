@@ -10,13 +10,22 @@ import torch
 from torch import Tensor, nn
 
 from nmtkit.kernels import door
-from nmtkit.kernels.door import FUSED, kernel
+from nmtkit.kernels.door import FUSED, KERNELS, kernel
 from nmtkit.ops import gru
 from nmtkit.ops.loop import keep, scan
 from nmtkit.ops.plain import PLAIN
 from tests.laws import assert_near, gradients, leaves
 
 COMPILED = {name: {**PLAIN, "keep": keep}[name] for name in FUSED}  # the plain functions
+
+
+def arguments(name: str, dtype: torch.dtype) -> list[Any]:
+    """Of a compiled function: those of a kernel's trial, or for ``keep``."""
+    if name != "keep":
+        return [*KERNELS[name].arguments(dtype)]
+    states = [torch.randn(door.N, door.H).requires_grad_() for _ in range(4)]
+    return [(torch.randn(door.N, 1) > 0).float(), *states]
+
 
 # PyTorch's own use of it, when it imports its compiler.
 pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning")
@@ -44,7 +53,7 @@ def compiler(untried: None, cache: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
 def resized(name: str, dtype: torch.dtype, rows: int, width: int) -> list[Any]:
     """The arguments of a kernel's trial with this many rows of another width; shared arguments are parameters."""
     made: list[Any] = []
-    for x in FUSED[name].arguments(dtype):
+    for x in arguments(name, dtype):
         several = x.shape[0] == door.N
         shape = [rows if several else x.shape[0], *x.shape[1:]]
         shape[-1] = max(1, x.shape[-1] * width // door.H)
@@ -69,7 +78,7 @@ def assert_compiled(name: str, dtype: torch.dtype, compiler: Any) -> None:
         for mine, other in zip(outcome(step, given), outcome(COMPILED[name], given), strict=True):
             assert mine.dtype == other.dtype
             assert_near(mine, other, 1e-2 if mine.dtype == torch.bfloat16 else 1e-5)
-        assert compiler["unique_graphs"] == 2  # forward and backward of the trial, of another width
+        assert compiler["unique_graphs"] == 2  # forward and backward
 
 
 @pytest.mark.slow
@@ -103,10 +112,28 @@ def test_without_a_compiler_plain_operations_are_used_and_one_line_says_so(
     name: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(torch, "compile", fails)
-    for dtype in (torch.float32, torch.bfloat16):
-        assert kernel(name, COMPILED[name], torch.ones(1, dtype=dtype)) is COMPILED[name]
+    given = arguments(name, torch.float32)
+    step = kernel(name, COMPILED[name], *given[:2])
+    for _ in range(2):
+        for mine, other in zip(outcome(step, given), outcome(COMPILED[name], given), strict=True):
+            assert_near(mine, other, 1e-5)
     reason = "RuntimeError: no compiler"
-    assert warned(caplog) == [f"kernel {name} failed its trial, so plain operations are used ({reason})"]
+    assert warned(caplog) == [f"{name} cannot be compiled, so plain operations are used ({reason})"]
+
+
+def test_a_full_memory_is_no_failure_of_the_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(function: Any, **settings: Any) -> Any:
+        def step(*given: Any) -> Any:
+            raise torch.OutOfMemoryError
+
+        return step
+
+    monkeypatch.setattr(torch, "compile", full)
+    given = arguments("lstm", torch.float32)
+    step = kernel("lstm", COMPILED["lstm"], *given[:2])
+    for _ in range(2):
+        with pytest.raises(torch.OutOfMemoryError):
+            step(*given)
 
 
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
@@ -161,7 +188,7 @@ def test_a_recurrence_uses_compiled_cells(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(torch, "compile", lambda f, **_: lambda *given: calls.append(f.__name__) or f(*given))
     given = x, first, *weights = leaves((3, 2, 12), (2, 4), (4, 8), (4, 4))
     found = scan(gru.step, x, [first], None, False, weights)
-    assert {*calls} == {"gates", "state", "back"}
     expected = looped(*given)
     for mine, other in zip((found, *gradients(found, given)), (expected, *gradients(expected, given)), strict=True):
         assert_near(mine, other, 1e-6)
+    assert {*calls} == {"gates", "state", "back"}
