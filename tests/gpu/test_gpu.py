@@ -1,6 +1,7 @@
 """A GPU gives the same as the CPU: models, losses, search, training, files.
 
     make gpu                                            # on a machine with an NVIDIA GPU
+    DEVICE=cuda:1 make gpu                              # on the second of several
     DEVICE=simulated .venv/bin/pytest -m gpu tests/gpu  # without one, see simulated.py; a part of `make test`
 
 All in float32 without TF32, unless a test says otherwise, so that what differs is the order of sums alone.
