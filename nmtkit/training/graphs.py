@@ -122,7 +122,7 @@ class Graphs:
     def _views(self, like: Tensor, device: torch.device) -> list[Tensor]:
         """Two tensors of a shape and dtype in the buffers, which are replaced if they are too small."""
         size = like.numel()
-        if self._buffers.shape[1] < size or self._buffers.dtype != like.dtype:
+        if self._buffers.shape[1] < size:
             self._buffers = torch.zeros(2, size, dtype=like.dtype, device=device)
         return [buffer[:size].view(like.shape) for buffer in self._buffers]
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from nmtkit.data.batches import collate
+from nmtkit.data.batches import COARSE, collate
 from nmtkit.data.corpus import Corpus
 from nmtkit.errors import UserError
 from nmtkit.kernels import door
@@ -83,7 +83,8 @@ def test_updates_with_graphs_are_those_without(preset: str, data: Path, recorded
 @pytest.mark.parametrize("preset", one_of_each_architecture())
 def test_a_graph_drops_the_units_that_are_dropped_without_it(preset: str, data: Path, recorded: list[str]) -> None:
     corpus = Corpus.open(data, "train")
-    with_graphs, without = (updates(run_of(preset, corpus, 0.3, found)) for found in (Graphs(), Graphs(most=0)))
+    runs = (run_of(preset, corpus, 0.3, found) for found in (Graphs(), Graphs(most=0)))
+    with_graphs, without = (updates(replace(run, dtype=torch.bfloat16)) for run in runs)
     assert_same(with_graphs, without, rtol=1e-4, atol=1e-5)
     assert recorded
 
@@ -109,8 +110,18 @@ def test_the_first_batch_of_a_shape_is_not_recorded_and_the_second_one_is(data: 
     for rows in (np.arange(5), np.arange(5), np.arange(5), np.arange(5, 13), np.arange(5, 13)):
         [batch] = micro = micro_batches(run, rows)
         accumulate(run, rows, micro)
+        assert batch.src.shape[1] % COARSE == batch.tgt.shape[1] % COARSE == 0
         counts.append((len(batch.src), len(recorded)))
     assert counts == [(5, 0), (5, 2), (5, 2), (8, 2), (8, 4)]
+
+
+def test_gradients_stay_where_graphs_expect_them(data: Path, recorded: list[str]) -> None:
+    run, rows = run_of("rnnsearch", Corpus.open(data, "train"), 0.0, Graphs()), np.arange(5)
+    places = set()
+    for _ in range(3):
+        accumulate(run, rows, micro_batches(run, rows))
+        places.add(tuple(p.grad.data_ptr() for p in run.model.parameters() if p.grad is not None))
+    assert len(places) == 1
 
 
 def test_no_more_graphs_are_recorded_than_allowed(data: Path, recorded: list[str]) -> None:
@@ -153,9 +164,9 @@ def test_no_graphs_are_recorded_when_less_than_a_quarter_of_the_memory_is_free(
 def test_a_batch_that_does_not_fit_beside_the_graphs_is_computed_without_them(
     times: int, data: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, recorded: list[str]
 ) -> None:
-    run = run_of("rnnsearch", Corpus.open(data, "train"), 0.0, Graphs())
-    rows = np.arange(5)
+    run, rows = run_of("rnnsearch", Corpus.open(data, "train"), 0.3, Graphs()), np.arange(5)
     for _ in range(3):
+        run.seed_dropout()
         accumulate(run, rows, micro_batches(run, rows))
     right = [p.grad.clone() for p in run.model.parameters() if p.grad is not None]
     replayed, tried = graphs._Replay.apply, []
@@ -166,8 +177,11 @@ def test_a_batch_that_does_not_fit_beside_the_graphs_is_computed_without_them(
 
     for _ in range(times):
         monkeypatch.setattr(graphs._Replay, "apply", full)
+        run.seed_dropout()
         sums = accumulate(run, rows, micro_batches(run, rows))
+        torch.testing.assert_close([p.grad for p in run.model.parameters() if p.grad is not None], right)
         monkeypatch.setattr(graphs._Replay, "apply", replayed)
+        run.seed_dropout()
         accumulate(run, rows, micro_batches(run, rows))
         torch.testing.assert_close([p.grad for p in run.model.parameters() if p.grad is not None], right)
         assert sums.halvings == 0
