@@ -115,6 +115,12 @@ def test_the_first_batch_of_a_shape_is_not_recorded_and_the_second_one_is(data: 
     assert counts == [(5, 0), (5, 2), (5, 2), (8, 2), (8, 4)]
 
 
+def test_micro_batches_hold_their_tokens_padding_included(data: Path) -> None:
+    run = run_of("rnnsearch", Corpus.open(data, "train"), 0.0, Graphs())
+    for batch in micro_batches(run, np.arange(60)):
+        assert max(batch.src.numel(), batch.tgt.numel()) <= run.settings.pass_tokens
+
+
 def test_gradients_stay_where_graphs_expect_them(data: Path, recorded: list[str]) -> None:
     run, rows = run_of("rnnsearch", Corpus.open(data, "train"), 0.0, Graphs()), np.arange(5)
     places = set()
