@@ -148,6 +148,23 @@ def test_more_processes_than_sentences_in_a_batch_make_the_same_run_as_one(data:
     assert_same_run(tmp_path / "two", tmp_path / "alone")
 
 
+def test_gradients_are_summed_where_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A CUDA graph writes to their addresses."""
+    monkeypatch.setattr(distributed, "size", lambda: 2)
+    monkeypatch.setattr(distributed, "_combine", lambda tensor, _: tensor.mul_(2))
+    model = small_experiment().build(14, 14)
+    first, *others = model.parameters()
+    for number, parameter in enumerate(others):
+        parameter.grad = torch.full_like(parameter, number)
+    places = [parameter.grad.data_ptr() for parameter in others if parameter.grad is not None]
+    distributed.sum_gradients(model)
+    assert first.grad is not None
+    assert not first.grad.any()
+    found = [parameter.grad for parameter in others if parameter.grad is not None]
+    assert [gradient.data_ptr() for gradient in found] == places
+    assert all(gradient.eq(2 * number).all() for number, gradient in enumerate(found))
+
+
 def test_dropout_differs_between_processes_and_between_updates(monkeypatch: pytest.MonkeyPatch) -> None:
     training = small_experiment().training
     drawn = set()
