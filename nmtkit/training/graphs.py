@@ -18,7 +18,7 @@ from torch.autograd.function import once_differentiable
 
 from nmtkit.errors import UserError
 from nmtkit.kernels import door
-from nmtkit.machine.memory import is_full
+from nmtkit.machine.memory import free_memory, is_full
 from nmtkit.models.base import Seq2Seq
 
 log = logging.getLogger(__name__)
@@ -166,8 +166,7 @@ def place_on(device: torch.device) -> Place:
 def room(device: torch.device) -> float:
     """The free fraction of a GPU's memory."""
     torch.cuda.empty_cache()  # recording does the same
-    free, total = torch.cuda.mem_get_info(device)
-    return free / total
+    return free_memory(device) / torch.cuda.get_device_properties(device).total_memory
 
 
 def record(function: Callable[[], None], place: Place) -> Callable[[], None]:

@@ -85,7 +85,10 @@ SYSTEMS = {
     "OpenNMT-py, RNN with half the encoder": System("opennmt"),
     **{f"nmtkit, Transformer base, {precision}": System("nmtkit-transformer", precision) for precision in PRECISIONS},
     "OpenNMT-py, Transformer base": System("opennmt-transformer"),
-    **{f"CTranslate2, Transformer base, {kind}": System("opennmt-transformer", kind) for kind in ("float32", "int8")},
+    **{
+        f"CTranslate2, Transformer base, {kind}": System("opennmt-transformer", kind)
+        for kind in ([] if GPU else ["float32", "int8"])
+    },
 }
 
 
@@ -201,7 +204,8 @@ def translate(name: str, turn: str) -> None:
     if name.startswith("nmtkit"):
         seconds = r"\(([\d.]+) s\)"
         command = [sys.executable, f"{HERE}/translate.py", "--model", folder, "--text", "raw/test.en",
-                   "--words", str(WORDS), "--rounds", "1", "--sentences", "1000", "--jobs", THREADS, "--wall",
+                   "--words", str(WORDS), "--rounds", "1", "--sentences", "1000", "--jobs", "1" if GPU else THREADS,
+                   "--wall", "--device", DEVICE,
                    "--precision", system.precision]  # fmt: skip
     else:
         command = searching(name, folder, "test", WORDS, WORDS)
@@ -279,8 +283,8 @@ def table() -> None:
             of[kind][what][key].append(value)
     name = next((line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines()
                  if line.startswith("model name")), platform.processor())  # fmt: skip
-    print(f"{name}; {THREADS} threads; Python {platform.python_version()}; {date.today()}; medians\n")
-    key, each = ("a_core", "core-second") if THREADS == "1" else ("speed", "second")
+    print(f"{name}; {DEVICE}; {THREADS} threads; Python {platform.python_version()}; {date.today()}; medians\n")
+    key, each = ("a_core", "core-second") if THREADS == "1" and not GPU else ("speed", "second")
     for kind, unit, digits in (("training", "words", 0), ("translation", "sentences", 1)):
         rows, ours = [], 0.0
         for what, lists in of[kind].items():

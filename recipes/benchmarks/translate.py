@@ -5,6 +5,7 @@
     OMP_NUM_THREADS=4 python recipes/benchmarks/translate.py rnnsearch      # four threads in one process
     python recipes/benchmarks/translate.py rnnsearch --jobs 4               # four processes with a thread each
     python recipes/benchmarks/translate.py deep-att --shortlist 10000       # of the 80,000 words of its vocabulary
+    python recipes/benchmarks/translate.py rnnsearch --wall --device cuda
 
 A random model does not end a sentence at the right place, so hypotheses are forced to be as long as the source, or
 --words N. All then stay alive to the end, which is more work than search with a trained model. In a step, a sentence
@@ -61,12 +62,12 @@ class Counted:
         return Counted(cast(Narrowing, self._scorer).over(words), self._counts)
 
 
-def prepare(args: Namespace) -> tuple[Scorer, Search, list[list[int]], int | None]:
-    """The model, its search settings, the sentences, and the size of the shortlist."""
+def prepare(args: Namespace) -> tuple[Scorer, Search, list[list[int]], int | None, torch.device]:
+    """The model, its search settings, the sentences, the size of the shortlist, and the device."""
     memory.keep()  # both as in `nmtkit translate`
     memory.bound_caches()
     if args.model:
-        model, planned = load_model(args.model, torch.device("cpu"))
+        model, planned = load_model(args.model, args.device)
         pipeline, vocabulary = (
             TextPipeline.load(args.model, "src"),
             Vocabulary.load(TextFiles(args.model).vocabulary("src")),
@@ -75,7 +76,7 @@ def prepare(args: Namespace) -> tuple[Scorer, Search, list[list[int]], int | Non
         sentences = [vocabulary.ids(pipeline.tokens(line)) for line in lines]
     else:
         planned, words = plan(args)
-        model = planned.build(*words).eval()
+        model = planned.build(*words).eval().to(args.device)
         corpus = RandomCorpus(args.sentences, args.length, *words)
         sentences = [corpus.src(i).tolist() for i in range(len(corpus))]
     search = replace(planned.search, beam_size=args.beam_size)
@@ -84,8 +85,8 @@ def prepare(args: Namespace) -> tuple[Scorer, Search, list[list[int]], int | Non
             model.output.bias[EOS] = NEVER
         share, constant = (0.0, args.words - 1) if args.words else (1.0, 1)  # EOS included
         search = replace(search, max_len_a=share, max_len_b=constant)
-    scorer = model.for_search(resolve(args.precision, torch.device("cpu")))
-    return scorer, search, sentences, args.shortlist
+    scorer = model.for_search(resolve(args.precision, args.device))
+    return scorer, search, sentences, args.shortlist, args.device
 
 
 def start(args: Namespace) -> None:
@@ -97,12 +98,12 @@ def start(args: Namespace) -> None:
 
 def translate(part: slice) -> tuple[int, int, int, int]:
     """Translate sentences in this process; returns the numbers of sentences, target words with EOS, steps, and rows."""
-    model, search, sentences, words = work
+    model, search, sentences, words, device = work
     sentences = sentences[part]
     targets = Targets(None if words is None else Shortlists(words, [()] * len(sentences)))
     counts = [0, 0]
     counted = Counted(model, counts)
-    found = list(translate_each(counted, sentences, search, device=torch.device("cpu"), targets=targets))
+    found = list(translate_each(counted, sentences, search, device=device, targets=targets))
     return len(found), sum(len(best[0].ids) + 1 for _, best in found), *counts
 
 
@@ -115,6 +116,7 @@ def main() -> None:
     parser.add_argument("--words", type=int, help="target words of every sentence, EOS included")
     parser.add_argument("--shortlist", type=int, help="search among this many words, the first of the vocabulary")
     parser.add_argument("--precision", choices=get_args(Precision), default="auto", help="of the products [auto]")
+    parser.add_argument("--device", type=torch.device, default=torch.device("cpu"), help="cpu or cuda [cpu]")
     parser.add_argument("--beam-size", type=int, default=5)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--wall", action="store_true", help="use wall time also for a single thread")

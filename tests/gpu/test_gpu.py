@@ -28,14 +28,11 @@ from nmtkit.evaluation.forced import score_candidates
 from nmtkit.evaluation.gradients import gradient_flow
 from nmtkit.experiment.run import run_experiment
 from nmtkit.experiment.schema import Experiment
-from nmtkit.kernels import door
-from nmtkit.kernels.door import FUSED, KERNELS, kernel
+from nmtkit.kernels.door import FUSED, kernel
 from nmtkit.machine.memory import is_full
 from nmtkit.models.base import Seq2Seq
 from nmtkit.ops.best import whole
 from nmtkit.ops.cross_entropy import linear_cross_entropy
-from nmtkit.ops.loop import keep
-from nmtkit.ops.plain import PLAIN
 from nmtkit.ops.precision import dtype_of
 from nmtkit.search.batching import Targets, translate_each
 from nmtkit.search.beam import Hypothesis, Search, beam_search
@@ -48,6 +45,7 @@ from nmtkit.training.loss import summed_loss
 from nmtkit.training.validation import Validation
 from nmtkit.translation.request import Request
 from tests.gpu import simulated
+from tests.kernels.compiled import COMPILED, arguments
 from tests.laws import assert_same, gradients, tensors_of
 from tests.toys import (
     SRC_WORDS,
@@ -137,9 +135,7 @@ def test_hidden_states_and_gradients_are_those_of_the_cpu(preset: str) -> None:
 
 @pytest.mark.parametrize("name", FUSED)
 def test_cells_are_compiled_in_training_and_give_what_they_give_on_the_cpu(name: str) -> None:
-    states = [torch.randn(door.N, door.H).requires_grad_() for _ in range(4)]
-    given = [(states[0][:, :1] > 0).float(), *states] if name == "keep" else KERNELS[name].arguments(torch.float32)
-    plain = {**PLAIN, "keep": keep}[name]
+    given, plain = arguments(name, torch.float32), COMPILED[name]
     there = [x.detach().to(GPU).requires_grad_(x.requires_grad) for x in given]
     step = kernel(name, plain, *there[:2])
     assert step is not plain

@@ -10,22 +10,12 @@ import torch
 from torch import Tensor, nn
 
 from nmtkit.kernels import door
-from nmtkit.kernels.door import FUSED, KERNELS, kernel
+from nmtkit.kernels.door import FUSED, kernel
 from nmtkit.ops import gru
-from nmtkit.ops.loop import keep, scan
+from nmtkit.ops.loop import scan
 from nmtkit.ops.plain import PLAIN
+from tests.kernels.compiled import COMPILED, arguments
 from tests.laws import assert_near, gradients, leaves
-
-COMPILED = {name: {**PLAIN, "keep": keep}[name] for name in FUSED}  # the plain functions
-
-
-def arguments(name: str, dtype: torch.dtype) -> list[Any]:
-    """Of a compiled function: those of a kernel's trial, or for ``keep``."""
-    if name != "keep":
-        return [*KERNELS[name].arguments(dtype)]
-    states = [torch.randn(door.N, door.H).requires_grad_() for _ in range(4)]
-    return [(torch.randn(door.N, 1) > 0).float(), *states]
-
 
 # PyTorch's own use of it, when it imports its compiler.
 pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning")
