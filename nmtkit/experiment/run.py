@@ -78,7 +78,7 @@ def run_experiment(
         log.info(
             "%s: %.1f M parameters; %s; %s on %s, %d x %d threads",
             experiment.architecture, count_parameters(model) / 1e6, pairs, progress.precision,
-            device, distributed.size(), torch.get_num_threads(),
+            _described(device), distributed.size(), torch.get_num_threads(),
         )  # fmt: skip
         log.info(door.report(PLAIN, device.type))
         log.info(development.describe_bleu())
@@ -91,6 +91,11 @@ def run_experiment(
                 folder.seal()
         loop.train(run, partial(validate, run, development, seen, experiment.search))
     return progress
+
+
+def _described(device: torch.device) -> str:
+    """The device, and which GPU it is."""
+    return f"{device} ({torch.cuda.get_device_name(device)})" if device.type == "cuda" else str(device)
 
 
 def _with_budget_of_run(experiment: Experiment, folder: ModelFolder) -> Experiment:

@@ -87,7 +87,7 @@ SYSTEMS = {
     "OpenNMT-py, Transformer base": System("opennmt-transformer"),
     **{
         f"CTranslate2, Transformer base, {kind}": System("opennmt-transformer", kind)
-        for kind in ([] if GPU else ["float32", "int8"])
+        for kind in (PRECISIONS if GPU else ["float32", "int8"])
     },
 }
 
@@ -100,7 +100,8 @@ def training(name: str, updates: int, folder: str) -> list[str]:
         every = updates if learns else min(REPORT, updates)
         return [sys.executable, "-m", "nmtkit", "train", "--model", preset, "--config", f"{CONFIGS}/{name}.yaml",
                 "-o", folder, "--set", f"training.batch_sentences={BATCH}", "--set", f"training.max_updates={updates}",
-                "--set", f"training.valid_every={every}", "--device", DEVICE]  # fmt: skip
+                "--set", f"training.valid_every={every}", "--set", f"search.max_tokens={100 * BATCH}",
+                "--device", DEVICE]  # fmt: skip
     if name == "joeynmt":
         return ["joeynmt/bin/python", "-m", "joeynmt", "train", joeynmt_config(updates, folder), "--skip-test"]
     return ["opennmt/bin/onmt_train", "-config", f"{CONFIGS}/{name}.yaml", "-save_model", f"{folder}/model",
@@ -130,7 +131,7 @@ def searching(name: str, folder: str, text: str, most: int, least: int) -> list[
                 ["opennmt/bin/ct2-opennmt-py-converter", "--model_path", checkpoint(folder),
                  "--unsafe_deserialization", "--output_dir", converted], check=True)  # fmt: skip
         return [OPENNMT, f"{CONFIGS}/translate_ctranslate2.py", converted, f"data/{text}.src", f"{name}.out",
-                system.precision, THREADS, str(least), str(most)]  # fmt: skip
+                system.precision, DEVICE, THREADS, str(BATCH), str(least), str(most)]  # fmt: skip
     if name.startswith("OpenNMT"):
         return ["opennmt/bin/onmt_translate", "-model", checkpoint(folder), "-src", f"data/{text}.src",
                 "-output", f"{name}.out", "-report_time", "-beam_size", "5", "-batch_size", str(BATCH),
@@ -204,7 +205,7 @@ def translate(name: str, turn: str) -> None:
     if name.startswith("nmtkit"):
         seconds = r"\(([\d.]+) s\)"
         command = [sys.executable, f"{HERE}/translate.py", "--model", folder, "--text", "raw/test.en",
-                   "--words", str(WORDS), "--rounds", "1", "--sentences", "1000", "--jobs", "1" if GPU else THREADS,
+                   "--words", str(WORDS), "--rounds", "1", "--sentences", "1000000", "--jobs", "1" if GPU else THREADS,
                    "--wall", "--device", DEVICE,
                    "--precision", system.precision]  # fmt: skip
     else:

@@ -410,7 +410,7 @@ def test_torchrun_starts_a_process_for_each_gpu(processes: int, data: Path, tmp_
     path = os.pathsep.join([os.getcwd(), *filter(None, [os.environ.get("PYTHONPATH")])])
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path})
     assert done.returncode == 0, done.stderr
-    assert f"float32 on cuda, {processes} x " in done.stderr
+    assert f"float32 on cuda ({torch.cuda.get_device_name()}), {processes} x " in done.stderr
 
 
 def test_the_command_trains_and_translates_as_on_the_cpu(data: Path, tmp_path: Path) -> None:
