@@ -12,7 +12,7 @@
 #   THREADS   of each process [1]. nmtkit, as by default, translates with this many processes of one thread each
 #   ROUNDS    the number of measurements of each [2]
 #   RUN       a prefix for every measurement, such as taskset or a lock
-#   DEVICE    cpu or cuda [cpu]; without CTranslate2 on a GPU
+#   DEVICE    cpu or cuda [cpu]; there CTranslate2 4 needs the cuBLAS of CUDA 12
 #   BATCH     sentences a batch [80]
 #   CORPUS    a folder with train.en.gz, valid.*, test2016.*; without it they are downloaded
 #   WORK      the folder for everything [peers]; SENTENCES of test2016 are translated [1000]
