@@ -170,6 +170,7 @@ def test_log_probabilities_are_those_of_the_equations(version: int, share: bool,
         ),
         ("encoder_layers", "[(4, -3)]", r"\(4, -3\): expected \(width, kernel\)"),
         ("encoder_layers", "[(4, 2)]", "an even kernel cannot be imported"),
+        ("decoder_layers", "[]", r"model\.pt: decoder_layers: expected a list of \(width, kernel\)"),
         ("encoder_layers", "[(4, 3, 2)]", "residual 2: cannot be imported; only 1 can"),
         ("encoder_layers", "[(4, 3)] * 9 ** 9", "expected lists, joined by"),
         ("encoder_layers", "__import__('os').abort()", "expected lists, joined by"),
@@ -201,6 +202,8 @@ class Hostile:
         ("foreign", "not a checkpoint of fairseq"),
         ("dictionary", "has 12 words with the four symbols, but .* has 11"),
         ("line", "dict.en.txt:8: expected a word and a count"),
+        ("repeated", r"dict\.en\.txt:8: duplicate word 'en4'; remove one of the lines"),
+        ("positions", "max_target_positions 8: cannot be imported; only max_source_positions, 12, can"),
         ("two", "has several checkpoints, model.pt, other.pt; name the file of one"),
     ],
 )
@@ -208,7 +211,7 @@ def test_bad_files_are_answered_in_a_line(
     kind: str, complaint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    write(tmp_path / "theirs")
+    state = write(tmp_path / "theirs")
     file, words = tmp_path / "theirs/model.pt", tmp_path / "theirs/dict.en.txt"
     match kind:
         case "truncated":
@@ -223,6 +226,12 @@ def test_bad_files_are_answered_in_a_line(
             words.write_text(words.read_text() + "more 1\n")
         case "line":
             words.write_text(words.read_text() + "more\n")
+        case "repeated":
+            words.write_text(words.read_text() + "en4 1\n")
+        case "positions":
+            content = torch.load(file, weights_only=False)
+            shorter = {"decoder.embed_positions.weight": state["decoder.embed_positions.weight"][:10]}
+            torch.save(content | {"model": state | shorter}, file)
         case "two":
             file.with_name("other.pt").write_bytes(file.read_bytes())
     refused(tmp_path / "theirs", complaint, tmp_path)

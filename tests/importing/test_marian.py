@@ -186,7 +186,7 @@ def test_a_vocabulary_may_be_text_or_longer_than_the_model_s(tmp_path: Path) -> 
     with pytest.raises(UserError, match=r"vocab\.txt: is not a vocabulary of Marian"):
         read(folder)
     (folder / "vocab.txt").rename(folder / "vocab.fsv")
-    with pytest.raises(UserError, match=r"vocab\.fsv: a vocabulary of factors, whose models cannot be imported$"):
+    with pytest.raises(UserError, match=r"vocab\.fsv: a factored vocabulary; models with factors cannot be imported$"):
         read(write(OPUS, tmp_path, vocabs=["vocab.fsv"] * 2))
 
 

@@ -62,10 +62,7 @@ def test_an_imported_model_has_the_log_probabilities_of_the_authors_code(system:
 )
 def test_what_cannot_be_held_exactly_is_refused(option: str, value: object, complaint: str, tmp_path: Path) -> None:
     write(tmp_path / "theirs", "bideep", **{option: value})
-    with pytest.raises(UserError, match=complaint) as error:
-        nmtkit_package.import_model(tmp_path / "theirs", output=tmp_path / "ours")
-    assert "\n" not in str(error.value)
-    assert not (tmp_path / "ours").exists()
+    refused(tmp_path / "theirs", complaint, tmp_path)
 
 
 def test_the_command_says_what_it_found_and_what_comes_next(
@@ -118,6 +115,54 @@ def test_a_model_that_import_did_not_write_is_kept(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="ours: holds a model that nmtkit import did not write; give another `output`"):
         nmtkit_package.import_model(file, output=ours)
     assert (ours / "config.yaml").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        ({"eos": 0, "UNK": 1, "en2": "2"}, "is not a dictionary of Nematus, which maps words to ids"),
+        ({"eos": 0, "UNK": 2, "en2": 3}, "is not a dictionary of Nematus, where eos is 0, UNK is 1 and all ids differ"),
+        ({"eos": 0, "UNK": 1, "en2": 1}, "is not a dictionary of Nematus, where eos is 0, UNK is 1 and all ids differ"),
+        ({"eos": 0, "UNK": 1, "en2": 2}, r"has 3 words, but the weights have \d+; copy the model's own there"),
+    ],
+)
+def test_another_dictionary_is_refused(words: dict[str, Any], complaint: str, tmp_path: Path) -> None:
+    file = write(tmp_path / "theirs", "nematus-baseline-noln")
+    file.with_name("vocab.en.json").write_text(json.dumps(words))
+    refused(file, r"vocab\.en\.json: " + complaint, tmp_path)
+
+
+def test_tables_of_both_sides_cannot_be_tied_alone(tmp_path: Path) -> None:
+    tied = {"tie_decoder_embeddings": False, "tie_encoder_decoder_embeddings": True}
+    file = write(tmp_path / "theirs", "bideep", **tied)
+    refused(file, "tie_encoder_decoder_embeddings without tie_decoder_embeddings: cannot be imported", tmp_path)
+
+
+def test_a_path_must_exist(tmp_path: Path) -> None:
+    refused(tmp_path / "missing", "missing: not found; give the file or folder of a model", tmp_path)
+
+
+def test_importing_again_does_not_replace_a_folder_that_contains_the_source(tmp_path: Path) -> None:
+    write(tmp_path / "theirs", "nematus-baseline-noln")
+    nmtkit_package.import_model(tmp_path / "theirs", output=tmp_path / "ours")
+    source = (tmp_path / "theirs").rename(tmp_path / "ours/theirs")
+    with pytest.raises(UserError, match=r"ours: contains .*theirs, the model to import; give another `output` folder"):
+        nmtkit_package.import_model(source, output=tmp_path / "ours")
+    assert list(source.iterdir())
+
+
+def test_arrays_larger_than_the_free_memory_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = write(tmp_path / "theirs", "nematus-baseline-noln")
+    monkeypatch.setattr("nmtkit.importing.npz.free_memory", lambda device: 1000)
+    refused(file, "its arrays need 0 MiB of memory, 0 are free", tmp_path)
+
+
+def refused(source: Path, complaint: str, folder: Path) -> None:
+    """The import ends with one line, and nothing is written."""
+    with pytest.raises(UserError, match=complaint) as error:
+        nmtkit_package.import_model(source, output=folder / "ours")
+    assert "\n" not in str(error.value)
+    assert not (folder / "ours").exists()
 
 
 def test_half_a_surrogate_pair_in_a_dictionary_is_named(tmp_path: Path) -> None:
@@ -236,6 +281,16 @@ def damaged(file: Path, kind: str) -> None:
             np.lib.format.write_array_header_1_0(header, {"descr": "<f4", "fortran_order": False, "shape": (2**60, 8)})
             with zipfile.ZipFile(file, "a") as archive:
                 archive.writestr("huge.npy", header.getvalue() + b"1234")
+        case "longer":
+            with zipfile.ZipFile(file, "a") as archive:
+                content = io.BytesIO()
+                np.save(content, np.zeros(3, np.float32))
+                archive.writestr("extra.npy", content.getvalue() + b"1234")
+        case "twice":
+            with zipfile.ZipFile(file) as archive:
+                entry = archive.read("Wemb.npy")
+            with zipfile.ZipFile(file, "a") as archive, pytest.warns(UserWarning, match="Duplicate name"):
+                archive.writestr("Wemb.npy", entry)
         case "pickle":
             np.savez(file, **arrays, bad=np.array([{}], dtype=object))
         case "missing":
@@ -256,6 +311,8 @@ def damaged(file: Path, kind: str) -> None:
         ("truncated", r"model\.npz: is damaged or not an \.npz file \(.*\); download it again"),
         ("bomb", "its arrays are more than 100 times as large as the file"),
         ("shape", r"\(huge\.npy: negative dimensions"),
+        ("longer", r"\(extra\.npy: is longer than its header says\)"),
+        ("twice", r"\(two arrays have the same name\)"),
         ("pickle", r"\(bad\.npy: Object arrays"),
         ("missing", "tensor decoder_U: missing"),
         ("left", "tensor ff_extra_W: has no place"),
@@ -266,7 +323,4 @@ def damaged(file: Path, kind: str) -> None:
 def test_damaged_and_hostile_files_are_answered_in_a_line(kind: str, complaint: str, tmp_path: Path) -> None:
     file = write(tmp_path / "theirs", "nematus-baseline-noln")
     damaged(file, kind)
-    with pytest.raises(UserError, match=complaint) as error:
-        nmtkit_package.import_model(file, output=tmp_path / "ours")
-    assert "\n" not in str(error.value)
-    assert not (tmp_path / "ours").exists()
+    refused(file, complaint, tmp_path)

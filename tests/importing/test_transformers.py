@@ -127,6 +127,7 @@ def test_what_cannot_be_held_exactly_is_refused(setting: str, value: Any, compla
         ("further", "tensor model.encoder.layer_norm.weight: has no place"),
         ("start", "tensor model.shared.weight: the row 11 of <pad>, which starts translations, is not zero"),
         ("words", "vocab.json: not found; it belongs to the model"),
+        ("padding", "vocab.json: has no <pad>; copy the model's own there"),
         ("config", "/config.json: damaged; transformers writes it beside the weights"),
         ("search", "generation_config.json: damaged; copy it again"),
         ("value", r"generation_config\.json: num_beams: 'many' is not a number"),
@@ -159,6 +160,9 @@ def test_bad_files_are_answered_in_a_line(kind: str, complaint: str, tmp_path: P
             (tmp_path / "config.json").unlink()
         case "words":
             (tmp_path / "vocab.json").unlink()
+        case "padding":
+            vocabulary = tmp_path / "vocab.json"
+            vocabulary.write_text(vocabulary.read_text().replace("<pad>", "pad"))
         case _:
             weights.unlink()
             bias = "final_logits_bias"
