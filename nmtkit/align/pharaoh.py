@@ -32,7 +32,7 @@ def format_links(links: Iterable[Link]) -> str:
 
 def parse_links(line: str, path: Path | str, number: int) -> list[Link]:
     """The links of line ``number`` of ``path``. Raises UserError for invalid ones."""
-    return _parsed(_LINK, line.split(), path, number, "links source-target counted from 0, as 0-0 1-2")
+    return _parsed(_LINK, line.split(), path, number, "links such as 0-0 1-2, counted from 0")
 
 
 def _parsed(link: re.Pattern[str], texts: list[str], path: Path | str, number: int, expected: str) -> list[Link]:
@@ -64,7 +64,7 @@ def read_gold(path: Path) -> Iterator[Gold]:
     """The gold links of each pair: ``1-2`` is sure, ``1p2`` possible. Raises UserError for an invalid line."""
     for number, line in enumerate(read_lines(path), 1):
         texts = line.split()
-        links = _parsed(_GOLD_LINK, texts, path, number, "sure links as 1-2 and possible ones as 1p2")
+        links = _parsed(_GOLD_LINK, texts, path, number, "sure links like 1-2, possible ones like 1p2")
         yield Gold({link for link, text in zip(links, texts, strict=True) if "-" in text}, set(links))
 
 

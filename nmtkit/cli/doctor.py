@@ -32,7 +32,7 @@ def doctor(options: DoctorOptions, as_json: AsJson = False) -> None:
     for device in ("cpu", "cuda") if torch.cuda.is_available() else ("cpu",):
         log.info(door.report(PLAIN, device))
     # On stderr, so that stdout has nothing but the findings.
-    log.info(counted(len(findings), "finding") if findings else "nothing found")
+    log.info(counted(len(findings), "finding") if findings else "no problems found")
     if any(finding.fatal for finding in findings):
         raise typer.Exit(1)
     raw, data = Path(options.raw), Path(options.data)

@@ -16,10 +16,11 @@ def import_(options: ImportOptions) -> None:
     Nematus: model.npz, and in the same folder its options (model.npz.json), dictionaries and any BPE codes. Marian,
     also OPUS-MT: the folder with decoder.yml, weights, vocabularies and any SentencePiece models. Hugging Face's
     MarianMTModel: its folder. fairseq's fconv: the folder with the checkpoint (.pt), dict.*.txt of both languages and
-    any bpecodes. A model whose architecture nmtkit cannot represent exactly is refused, and nothing is written.
-    Settings of search that nmtkit lacks are named and not applied.
+    any bpecodes. A model whose architecture nmtkit cannot represent exactly is refused, and nothing is written. Search
+    settings that nmtkit lacks are not applied, and the report names them.
 
-    Moses' rules depend on the languages, and models of an ensemble must have the same target language.
+    Give the languages if the model does not name them: Moses' rules depend on them, and the models of an ensemble must
+    have the same target language.
     """
     imported = write_import(options)
     log.info(imported)

@@ -17,18 +17,18 @@ def inspect(
     options: FlowOptions,
     shapes: Annotated[bool, Option("Also list every parameter with its shape.", before="compare")] = False,
     gradients: Annotated[bool, Option(
-        "Show the norms of activations and gradients on a batch of the data folder instead.",
+        "Instead, show the norms of activations and gradients on a batch of the data folder.",
         before="compare")] = False,
     plot: Annotated[Path | None, Option(
-        "With --gradients, also plot them in this HTML file (.html).", before="data")] = None,
+        "With --gradients, also write a plot of the norms to this file (.html).", before="data")] = None,
     as_json: AsJson = False,
 ) -> None:  # fmt: skip
-    """Show the parts of a model, its parameters beside the paper's, and the memory and speed to expect in training.
+    """Show the parts of a model, its parameter counts next to the paper's, and the memory and speed of its training.
 
-    Sizes are computed for the vocabularies of the data folder, if it has any. --gradients takes a preset with the
-    initial weights of a training run, and a model folder with those of a checkpoint. The gradients are those of the
-    mean cross-entropy of some training pairs, without dropout; the norms are over the whole batch. Attention that
-    starts with most of its tanh units near -1 or 1 hardly learns: --gradients shows their share, too.
+    Sizes are computed for the vocabularies of the data folder, if it has any. For a preset, --gradients uses the
+    initial weights of a training run; for a model folder, those of a checkpoint. The gradients are those of the mean
+    cross-entropy over some training pairs, without dropout; the norms are over the whole batch. Attention that starts
+    with most of its tanh units near -1 or 1 hardly learns: --gradients shows their share, too.
 
       nmtkit inspect deep-att
       nmtkit inspect run --shapes
@@ -38,9 +38,9 @@ def inspect(
     if not gradients and (options.compare or plot):
         raise UserError("--compare and --plot need --gradients")
     if gradients and shapes:
-        raise UserError("--shapes: shows no gradients; leave one of the two out")
+        raise UserError("--shapes and --gradients exclude each other; leave one of them out")
     if plot and plot.suffix != ".html":
-        raise UserError(f"--plot {plot}: draws a page of HTML; choose a name that ends in .html")
+        raise UserError(f"--plot {plot}: is written as HTML; choose a name that ends in .html")
     if not gradients:
         found = examine(options)
         if as_json:
@@ -96,7 +96,7 @@ def _print_estimate(found: Inspection) -> None:
         "weights": costs.weights,
         "gradients and optimiser": costs.optimizer,
         f"a pass of {found.experiment.training.pass_tokens:,} words": costs.activations,
-        "together": costs.weights + costs.optimizer + costs.activations,
+        "total": costs.weights + costs.optimizer + costs.activations,
     }
     rows = [[what, f"{size / 2**30:.2f} GiB"] for what, size in memory.items()]
     timed = f"on {found.device}, {SENTENCES} sentences of {LENGTH} words"

@@ -87,12 +87,12 @@ def _print_version(wanted: bool) -> None:
 
 def nmtkit(
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version and stop.", is_eager=True, callback=_print_version)
+        bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_print_version)
     ] = False,
 ) -> None:
     """Neural machine translation: from raw parallel text to scored translations.
 
-    In a folder with raw/train.en, raw/train.fr, and likewise dev and test, from the first command to the last:
+    In a folder with raw/train.en, raw/train.fr, and likewise for dev and test, run these commands in order:
 
       nmtkit prep --src-lang en
       nmtkit vocab

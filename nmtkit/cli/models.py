@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def models(options: ModelsOptions, as_json: AsJson = False) -> None:
-    """List every preset with the BLEU, parameters and table of its paper, or show one preset in full.
+    """List every preset with the BLEU, parameter count and table in its paper, or show one preset in full.
 
     A preset is shown as a complete configuration with the section that each value comes from; "(base: VALUE)" marks
     what differs from the paper's base system. Save it to a file, edit it, and train it with nmtkit train --config. In
@@ -64,7 +64,7 @@ def _print_list() -> None:
         title = "\n".join(textwrap.fill(text, 100) for text in heading)
         print_table(title, ("preset", "BLEU", "M", "defined in", "trained here"), rows)
         print()
-    print("BLEU and millions of parameters (M) are the paper's; `nmtkit models NAME` shows one with ours.")
+    print("BLEU and millions of parameters (M) are the paper's; `nmtkit models NAME` also shows nmtkit's.")
     print("Small versions for 10,000 to 200,000 pairs, with 5 to 16 M parameters: `nmtkit models NAME-small`.")
 
 
@@ -73,5 +73,5 @@ def _size(name: str, preset: "Preset") -> str:
     stated, score = preset.paper["parameters"], preset.paper["score"]
     size = f"{millions(name):.2f} M parameters"
     if preset.small is not None:
-        return f"{size}, the paper says " + ("nothing" if stated is None else f"{stated:g} M")
+        return f"{size}, " + ("not stated in the paper" if stated is None else f"{stated:g} M in the paper")
     return f"{size}; " + ("not trained here" if score is None else f"{score:.2f} BLEU here, recipes/multi30k/README.md")

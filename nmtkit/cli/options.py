@@ -67,7 +67,7 @@ def check_output(option: str, output: Path | str, *inputs: Path | str) -> None:
         elif not os.path.exists(read):
             continue
         if os.path.samestat(os.stat(read), os.stat(output)):
-            raise UserError(f"{option} {output}: is an input, too, and would be replaced; name another file")
+            raise UserError(f"{option} {output}: is also an input and would be overwritten; choose another file")
 
 
 @contextmanager

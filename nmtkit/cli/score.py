@@ -15,10 +15,11 @@ if TYPE_CHECKING:
 def score(options: ScoreOptions, as_json: Annotated[bool, replace(AS_JSON, before="data")] = False) -> None:
     """Score translations with tokenised BLEU (as in the papers), sacreBLEU, chrF and TER.
 
-    Without files, the test set of the data folder is translated with the model and scored, and the cross-entropy of the
-    reference is shown, which can be compared between models with the same target vocabulary and segmentation; the
-    translations are kept in the model folder, as run/test.hyp. Files are plain text in the target language, one
-    sentence per line. Their words are those of the data folder's tokenizer or, without a data folder, of Moses'.
+    Without files, the model translates the test set of the data folder, and the translations are scored and kept in the
+    model folder, as run/test.hyp. The cross-entropy of the reference is also shown; it can be compared between models
+    with the same target vocabulary and segmentation. Files are plain text in the target language, one sentence per
+    line. For tokenised BLEU, they are tokenised with the data folder's tokenizer or, without a data folder, with that
+    of Moses.
 
     If the source is known, the command also counts names and how many of them the translation has. Names are
     capitalised words of the source that also occur in a reference, except words that begin a sentence and occur in
@@ -73,7 +74,7 @@ def _print(comparison: "Comparison", refs: list[str], options: ScoreOptions) -> 
     _print_more("unknown words, and names that also occur in a reference", ["system", *columns], rows)
     if options.paired:
         test = {"bs": "paired bootstrap", "ar": "approximate randomisation"}[options.paired]
-        title = f"{test} against {names[0]}; p: a difference as large by chance"
+        title = f"{test} against {names[0]}; p: probability of a difference as large by chance"
         header = ["metric", "system", "score", "mean", "± 95 %", "p"]
         _print_more(title, header, difference_rows(comparison, ""))
     for system in comparison.systems:

@@ -41,7 +41,7 @@ def serve(
         "Split texts into sentences, not only into lines.", names="--split/--no-split")] = True,
     request: Annotated[Request, Without(("n_best", "seed", "alignment", "tokenized", "max_tokens"))],
     ensemble: Annotated[bool, Option(
-        "Offer one translator, the ensemble of all models.", ENSEMBLES, before="max_input_length")] = False,
+        "Offer only the ensemble of all models.", ENSEMBLES, before="max_input_length")] = False,
     options: Annotated[TranslateOptions, Without(("model", "checkpoint", "keep", "columns"))],
     limits: Limits,
 ) -> None:  # fmt: skip
@@ -58,7 +58,7 @@ def serve(
     (n_best, attention, alignment, replace_unk, ...). POST /translate and GET /languages are for clients of
     LibreTranslate, GET /health and GET /metrics for monitoring.
 
-    Texts are not logged. SIGTERM finishes the current searches and refuses other requests.
+    Texts are not logged. On SIGTERM, the server finishes the current searches and refuses other requests.
     """
     if api_key is None:
         api_key = os.environ.get("NMTKIT_API_KEY")
@@ -67,7 +67,7 @@ def serve(
         reason = "is empty, or has spaces around it or non-ASCII characters"
         raise UserError(f"--api-key (or NMTKIT_API_KEY): {reason}; give another")
     if wrong := [origin for origin in cors or () if not re.fullmatch(r"\*|null|[^/\s]+://[^/\s]+", origin)]:
-        raise UserError(f"--cors {wrong[0]}: is not an origin, such as https://example.org, without a path; correct it")
+        raise UserError(f"--cors {wrong[0]}: is not an origin; give one such as https://example.org, without a path")
     folders = model or [Path("run")]
     if len(folders) > 1 and not ensemble and (options.combine or options.weights):
         raise UserError("--combine and --weights are for an ensemble; add --ensemble, or leave them out")
@@ -90,7 +90,9 @@ def serve(
         models = ", ".join(f"{each.name} ({each.source} to {each.target})" for each in server.models)
         shown = f"[{address[0]}]" if ":" in address[0] else address[0]
         if api_key is None and not ipaddress.ip_address(address[0]).is_loopback:
-            log.warning("nmtkit: warning: anyone who can reach this address can translate; --api-key requires a key")
+            log.warning(
+                "nmtkit: warning: anyone who can reach this address can translate; use --api-key to require a key"
+            )
         server.run(listener, lambda: log.info(f"{models}: http://{shown}:{address[1]} (Ctrl-C ends it)"))
 
 

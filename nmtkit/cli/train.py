@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 def train(
     options: TrainOptions,
-    dry_run: Annotated[bool, Option("Print the configuration and parameter counts, then stop.")] = False,
+    dry_run: Annotated[bool, Option("Print the configuration and parameter counts, then exit.")] = False,
     as_json: Annotated[bool, Option(
-        "Print the history on stdout as it comes, a JSON object in each line.", HISTORY, names="--json")] = False,
+        "Print the history on stdout while training, one JSON object per line.", HISTORY, names="--json")] = False,
 ) -> None:  # fmt: skip
     """Train a model on a data folder. Ctrl-C stops after the current update, and the same command continues the run.
 

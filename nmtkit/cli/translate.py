@@ -42,8 +42,8 @@ def translate(
         "File with the translations of terms to use: a source term, a tab and its translation on each line "
         "(.csv and .tbx, too).", SEARCH)] = None,
     score_reference: Annotated[Path | None, Option(
-        "File with a given translation of each input line, to score and, with --alignment, to align instead of "
-        "translating.", SEARCH)] = None,
+        "File with a translation of each input line, which is scored (and, with --alignment, aligned) instead of "
+        "translating the line.", SEARCH)] = None,
     scores: Annotated[Literal["none", "sentence", "token"], Option(
         "Write the score of each translation and a tab before it (sentence), and also a tab and the scores of its "
         "tokens after it (token). With --score-reference, the default is sentence.", OUTPUT,
@@ -66,16 +66,17 @@ def translate(
     (base e) with the length and coverage penalties or, with --mbr, its chrF2, from 0 to 1. The score of a token is its
     log-probability; the last score is that of the end-of-sentence mark. Word alignments are pairs of tokenised words
     (of tokens with --tokenized), numbered from 0; a target word without attention has no pair. In an n-best list, lines
-    are numbered from 0, and the alignment is a fourth field. A line has the same sample wherever it is in a text,
-    unless rounding of probabilities changes a word. The arrays of --attention are N.attention (target tokens x source
-    tokens), N.source and N.target for line N, numbered from 0, and include end-of-sentence marks.
+    are numbered from 0, and the alignment is a fourth field. With --sample, a line gets the same translation wherever
+    it is in a text, unless the rounding of probabilities changes a word. The arrays of --attention are N.attention
+    (target tokens x source tokens), N.source and N.target for line N, numbered from 0, and include end-of-sentence
+    marks.
 
     With --replace-unk, an unknown word in the output is replaced by the lexicon's translation of its source word, or
     else by a copy of it. The source word is the one with the highest attention weight among those whose translation is
     not in the target vocabulary, and a different one for each unknown word; if there are too few, other source words
     are weighted by how often they are linked to words outside the vocabulary. Punctuation that the target vocabulary
-    has is left out, and an unknown word without a source word stays <unk>. Source words that are numbers, dates, e-mail
-    addresses or URLs are copied, not translated. A replacement at the beginning of a sentence is capitalised if
+    has is never chosen, and an unknown word without a source word stays <unk>. Source words that are numbers, dates,
+    e-mail addresses or URLs are copied, not translated. A replacement at the beginning of a sentence is capitalised if
     sentences of the training text are. With --unk-origin papers, the source word is the one with the highest attention
     weight of all or, for a model trained on data from nmtkit vocab --unkpos, the one that the model points to. The
     numbers of unknown words translated, copied and left are reported on standard error, and per line by --json.
@@ -85,9 +86,10 @@ def translate(
     --unk-origin papers.
 
     With --terms, a term in a line appears in its translation, in one of the forms separated by "|", as in
-    "dog<TAB>chien|chienne"; further columns are comments. It may be capitalised at the beginning of a sentence. Of
-    overlapping terms, the one that begins first is used, or else the longest. Words outside the vocabulary are written
-    as in the file. --json has the form of each term in the translation, or null if the maximum length left no room.
+    "dog<TAB>chien|chienne"; further columns are comments. A term and its translation may be capitalised at the
+    beginning of a sentence. Of overlapping terms, the one that begins first is used, and of those that begin at the
+    same word, the longest. Words outside the vocabulary are written as in the file. --json has the form of each term in
+    the translation, or null if the maximum length left no room.
 
     With --shortlist, a large vocabulary costs less time: the translations of a batch are restricted to the N most
     frequent target words, the 20 best translations of each source word in the lexicon, and the source words themselves.
@@ -102,14 +104,14 @@ def translate(
     markup, such as bold text and links, is put around the translations of its words, by attention and the lexicon of
     nmtkit align, if there is one. Code, text marked as not to be translated, placeholders such as {name} and %1$s, URLs
     and e-mail addresses are copied, each once; if the model omitted one, its position is a guess, and a warning names
-    the paragraph. --keep adds patterns to these, for lines of text, too; there, the tokens and alignments of the output
-    are those of the model, which has read a name or number in place of each copied text.
+    the paragraph. --keep adds patterns to these, and also works on lines of text; there, the tokens and alignments in
+    the output are those of the model, which reads a name or a number in place of each copied text.
 
     A line of more tokens than --max-input-length is cut into pieces: at the end of a sentence, or else at other
     punctuation, or else between words. The translations of the pieces are joined.
 
-    Translations are written whenever standard input pauses, so the command can be used in a dialogue. A long text is
-    shared among several processes.
+    Translations are written whenever standard input pauses, so the command can be used interactively. A long text is
+    divided among several processes.
     """
     # Rules for options that only the command line has; Request has the others.
     if request.n_best and scores != "none":
@@ -133,9 +135,9 @@ def translate(
     if attention:
         check_output("--attention", attention, *read)
         if output != "-" and real_path(attention) == real_path(Path(output)):
-            raise UserError(f"--attention {attention}: is the output of the translations, too; name another file")
+            raise UserError(f"--attention {attention}: is also the output of the translations; choose another file")
         if attention.suffix != ".npz":
-            raise UserError(f"--attention {attention}: is written as .npz; end its name in .npz")
+            raise UserError(f"--attention {attention}: must be an .npz file; choose a name that ends in .npz")
     if is_document(input):
         lines_only = {"--json": as_json, "--scores": scores != "none"}
         if given := [name for name, value in lines_only.items() if value]:

@@ -20,9 +20,9 @@ def vocab(options: VocabOptions, as_json: AsJson = False) -> None:
     Marian, Nematus and Sockeye, and the pieces of a SentencePiece model (.spm, .model).
 
     With --unkpos, an unknown target word at position j that nmtkit align linked to the source word at position j - d
-    becomes <unkpos_d> (d from -7 to 7), any other <unkpos_null> (Luong et al. 2015): 16 more symbols in the target
-    vocabulary. The model learns them like words, and nmtkit translate --replace-unk replaces them with a translation of
-    the source word that they point to. This works for models without attention, too.
+    becomes <unkpos_d> (d from -7 to 7), and any other becomes <unkpos_null> (Luong et al. 2015); these are 16 more
+    symbols in the target vocabulary. The model learns them like words, and nmtkit translate --replace-unk replaces them
+    with a translation of the source word that they point to. This works for models without attention, too.
     """
     from nmtkit.data.corpus import read_header
 

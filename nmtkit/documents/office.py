@@ -133,7 +133,7 @@ def _places(
         for paragraph in paragraphs(file.tree):
             # As in text boxes; each level is copied with all that are in it.
             if len(list(itertools.islice(paragraph.iterancestors(paragraph.tag), _DEEPEST + 1))) > _DEEPEST:
-                raise UserError(f"has more than {_DEEPEST} paragraphs in each other")
+                raise UserError(f"has paragraphs nested more than {_DEEPEST} deep")
             add(places, paragraph)
         if len(places.segments) > before:
             changed[name] = file

@@ -165,7 +165,7 @@ def _scores(histories: Sequence[History], comparison: Comparison) -> str:
     return (
         table(["", *(history.name for history in histories)], rows)
         + note(text)
-        + folded("What each number is", table(["metric", "computed on", "signature"], meaning, words=3))
+        + folded("How each metric is computed", table(["metric", "computed on", "signature"], meaning, words=3))
     )
 
 

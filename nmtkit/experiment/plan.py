@@ -54,7 +54,7 @@ def examine_memory(experiment: Experiment, data: Path, name: str) -> list[Findin
     free = free_memory(torch.device("cuda" if torch.cuda.is_available() else "cpu"))
     if needed < free:
         return []
-    what = f"{name} needs {needed / 2**30:.1f} GiB before the first batch, and {free / 2**30:.1f} GiB are free here"
+    what = f"{name} needs {needed / 2**30:.1f} GiB before the first batch, but only {free / 2**30:.1f} GiB are free"
     return [Finding(data, what, fatal=True)]
 
 

@@ -209,7 +209,7 @@ def check_unchanged(folder: ModelFolder, experiment: Experiment, data: Path) -> 
         log.error("%s  %s  %s", key.ljust(widths[0]), before.ljust(widths[1]), after)
     raise UserError(
         f"{folder}: the run there differs, see above: {', '.join(row[0] for row in fixed)}; "
-        "restore these, or train into another folder (`output`), from this model (`start`) or anew"
+        "restore these, or train into another folder (`output`), from this model (`start`) or from scratch"
     )
 
 

@@ -270,7 +270,7 @@ def _text(folder: Path, languages: tuple[str, str]) -> tuple[Prep, dict[str, byt
         Segmenter.load(codes)  # raises UserError for other files
         notes = ["tokenisation: Moses' with aggressive hyphens", "segmentation: BPE, bpecodes for both sides"]
     else:
-        notes = ["segmentation: none, because there is no bpecodes: translate tokens"]
+        notes = ["segmentation: none, because there is no bpecodes; the input must be tokens"]
     src, tgt = (
         Side(language, normalize=False, tokenizer="moses" if subwords else "none", aggressive_hyphens=subwords,
              escape=subwords, segmentation="bpe" if subwords else "words")

@@ -44,7 +44,7 @@ def read_words(path: Path, most: int | None = None) -> Words:
 def _listed(path: Path) -> list[str]:
     """The words of a file in the order of their ids. Raises UserError if it is not a vocabulary of Marian."""
     if path.suffix == ".fsv":
-        raise UserError(f"{path}: a vocabulary of factors, whose models cannot be imported")
+        raise UserError(f"{path}: a factored vocabulary; models with factors cannot be imported")
     numbers, words = zip(*entries(path), strict=True) if path.is_file() else ((), ())
     if not words or numbers != tuple(range(len(words))) or len(set(words)) < len(words):
         raise UserError(f"{path}: is not a vocabulary of Marian, whose words have the ids 0, 1, 2, ...")
@@ -69,7 +69,7 @@ def segmentation(folder: Path, vocabularies: Sequence[Path]) -> tuple[Prep, dict
             Segmenter.load(file)  # raises UserError for other files
         notes = [f"segmentation: BPE, {codes[0].name} and {codes[1].name}, of tokenised text"]
     else:
-        notes = ["segmentation: none, because there is neither source.spm nor source.bpe: translate tokens"]
+        notes = ["segmentation: none, because there is neither source.spm nor source.bpe; the input must be tokens"]
     kind: Segmentation = "sentencepiece" if pieces else "bpe" if codes else "words"
     src, tgt = (Side(each, normalize=normalize, tokenizer="none", segmentation=kind) for each in _languages(folder))
     files = {f"{kind}.{side}": file.read_bytes() for side, file in zip(SIDES, pieces or codes or (), strict=False)}

@@ -234,7 +234,7 @@ def report(plain: Mapping[str, Callable[..., Any]], device: str) -> str:
         reasons = [_choice(name, plain[name], dtype)[1] for dtype in found.dtypes]
         states.setdefault(max(reasons), []).append(name)
     if "not compiled" in states:
-        return f"no C kernels, so slower: {_remedy()}"
+        return f"no C kernels, so training and search are slower: {_remedy()}"
     used = ", ".join(states.pop("", ["none"]))
     return "; ".join([f"kernels in C: {used}", *(f"{reason}: {', '.join(names)}" for reason, names in states.items())])
 

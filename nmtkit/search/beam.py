@@ -230,8 +230,8 @@ def _candidates(
         best, words = best.float(), words.long()
     if not bool((best[:, 0] <= ROUNDING).all()):
         raise UserError(
-            "the model's log-probabilities are not numbers, or above zero; "
-            "its training has probably diverged: take an earlier checkpoint"
+            "the model's log-probabilities are NaN or above zero; "
+            "its training has probably diverged: use an earlier checkpoint"
         )
     if best.size(1) > own:
         more = words[:, own:]

@@ -49,7 +49,7 @@ def sample(
         results = torch.stack([words.double(), chosen.double(), sums[:, -1]], dim=1).tolist()
         for row, (word, log_prob, total) in enumerate(results):
             if math.isnan(total):
-                raise UserError("the model's log-probabilities are not numbers; its training has probably diverged")
+                raise UserError("the model's log-probabilities are NaN; its training has probably diverged")
             if not drawn[row] or drawn[row][-1] != EOS:
                 drawn[row].append(int(word))
                 log_probs[row].append(log_prob)

@@ -21,7 +21,8 @@ class Search:
     """The settings of search (section ``search`` of a configuration). Lengths count target words; |y| includes EOS."""
 
     beam_size: int = option(5, Option(
-        "Number of hypotheses kept for each sentence.", names="--beam-size -b", at_least=1, at_most=10_000))
+        "Beam size: the number of hypotheses kept for each sentence.", names="--beam-size -b", at_least=1,
+        at_most=10_000))
     # gnmt: Wu et al. 2016, eq. 14
     length_penalty: LengthPenalty = option("gnmt", Option(
         "Rank hypotheses by log P (none), log P / |y| (avg), log P / ((5 + |y|) / 6)^alpha (gnmt), or log P "
@@ -30,7 +31,7 @@ class Search:
         "Exponent of the length penalties gnmt and power.", SEARCH, at_least=0.0, at_most=10))
     # beta: adds beta * sum_j log min(sum_t attention_tj, 1) over the source words j
     coverage_penalty: float = option(0.0, Option(
-        "Weight of the penalty for source words without attention: beta in Wu et al. 2016.", SEARCH,
+        "Weight of the coverage penalty for source words with too little attention: beta in Wu et al. 2016.", SEARCH,
         at_least=0.0, at_most=1000))
     # after max_len_a * source words + max_len_b words, EOS is forced
     max_len_a: float = option(1.5, Option(
@@ -38,12 +39,12 @@ class Search:
     max_len_b: int = option(20, Option(
         "A translation has at most A * source words + B words; this is B.", SEARCH, at_least=1, at_most=1_000_000))
     stop: Stop = option("bound", Option(  # see ``reach``
-        "When to end the search for a sentence: when no better translation is possible (all), or when none would "
-        "be found if unfinished hypotheses grew by a few words at most (bound: the setting of new models), or ended "
-        "now (first).", SEARCH))
+        "When to end the search for a sentence: when no better translation is possible (all), when none would be "
+        "found if unfinished hypotheses grew by at most a few words (bound, the default of new models), or when none "
+        "would be found if they ended now (first).", SEARCH))
     unk: bool = option(True, Option(
-        "Whether a translation may contain <unk>, the unknown word; not in imported models whose toolkit forbids it.",
-        SEARCH))
+        "Whether a translation may contain <unk>, the unknown word; by default it may, except in imported models whose "
+        "toolkit forbids it.", SEARCH))
     narrowing: bool = option(True, Option(
         "Whether each finished hypothesis narrows the beam by one; in fairseq, transformers and tensor2tensor, the "
         "beam stays full.", SEARCH))

@@ -87,7 +87,7 @@ def prepare_part(
         _warn_of_languages(prep)
         clean_shards(work, part, pool)
     done = sum(map(work.is_clean, work.shards))
-    return f"{work.folder}: {done} of {len(work.shards)} shards are done; when all are, nmtkit prep --merge"
+    return f"{work.folder}: {done} of {len(work.shards)} shards are done; when all are done, run nmtkit prep --merge"
 
 
 def prep_like(folder: Path, cleaning: Cleaning) -> Prep:

@@ -72,7 +72,7 @@ def read_all(raw: Mapping[str, Files], references: Sequence[Path], pool: Workers
         contents = dict(zip(paths, pool.map(read, paths), strict=True))
     for src, tgt in ((src, tgt) for src, *others in groups.values() for tgt in others):
         if real_path(src) == real_path(tgt):
-            raise UserError(f"{src}: is both sides; name a source file and a target file")
+            raise UserError(f"{src}: is given for both sides; give a source file and a target file")
         check_lines(
             src, contents[src].lines, tgt, contents[tgt].lines,
             "they must be aligned line by line: find the first misaligned pair, where a line was lost or broken in two",

@@ -90,7 +90,7 @@ class Graphs:
     def _may_record(self, device: torch.device) -> bool:
         """Whether there is room for one more graph; if not, no more are recorded."""
         if self._most and len(self._recorded) == self._most:
-            self._stop("this is the most that are recorded")
+            self._stop("no more are recorded")
         elif self._most and room(device) < ROOM:
             self._stop("there is no memory for more")
         return self._most > 0

@@ -55,7 +55,7 @@ def decoded(raw: Iterable[bytes], place: str, warn: Callable[[str], None]) -> It
     bad = 0
     for number, line in enumerate(raw, 1):
         if number == 1 and line.startswith(_BINARY):
-            raise UserError(f"{place}: not text; name documents and compressed files by their format (a.docx, a.gz)")
+            raise UserError(f"{place}: not text; give documents and compressed files their suffix (a.docx, a.gz)")
         if number == 1 and line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
             raise UserError(f"{place}: UTF-16, not UTF-8; {conversion(line)}")
         try:

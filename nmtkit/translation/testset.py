@@ -78,7 +78,9 @@ def text_name(text: Path | str | Sequence[str], number: int) -> str:
 def describe(side: Side) -> str:
     """A description of the words of a side: "Moses words (en, truecased)"."""
     done = {"normalised": side.normalize, "lower-cased": side.lowercase, "truecased": side.truecase}
-    kind = {"moses": "Moses words", "reversible": "reversible words"}.get(side.tokenizer, "words as spaced")
+    kind = {
+        "moses": "Moses words", "reversible": "reversible tokens", "characters": "Moses words, Chinese characters",
+    }.get(side.tokenizer, "space-separated words")  # fmt: skip
     return f"{kind} ({', '.join([side.language, *(name for name, applied in done.items() if applied)])})"
 
 
@@ -90,7 +92,7 @@ def read_held_out(data: Path, split: Split) -> HeldOut:
     source, first, *others = data / f"{split}.raw.src", *reference_files(data, split)
     if not first.exists():
         dev = ", score the dev set: nmtkit score --split dev" if split == "test" else ""
-        raise UserError(f"{first}: not there; prepare a {split} set{dev}, or give files: nmtkit score HYP... REF")
+        raise UserError(f"{first}: not found; prepare a {split} set{dev}, or give files: nmtkit score HYP... REF")
     # References first, so that the message names the source if its length differs.
     *refs, sources = read_set([first, *others, source])
     return HeldOut(sources, refs, source, [first, *others])
@@ -134,7 +136,7 @@ def translate_held_out(
     translations = [best for [best] in translate_each(translator, sources, Request(replace_unk=replace_unk))]
     texts = [translation.text for translation in translations]
     if long := sum(translation.pieces > 1 for translation in translations):
-        log.warning("%d of the lines are so long that they were translated in pieces", long)
+        log.warning("%d of the lines were too long and were translated in pieces", long)
     if keep:
         _keep(texts, hyp_path)
 

@@ -222,7 +222,7 @@ class Translator:
         if self.lexicon is None:
             raise UserError(f"`shortlist`: {self.name} has no lexicon; give one made by nmtkit align as `lexicon`")
         if self.sources[0].pipeline.segmenter is not None and self._writer.unknown_words.lexicon_has_pieces:
-            raise UserError(f"{self.lexicon.name}: has pieces of words; a shortlist needs whole words")
+            raise UserError(f"{self.lexicon.name}: has subwords; a shortlist needs whole words")
 
     def score_candidates(self, lines: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[list[Floats]]:
         """The log-probabilities (T + 1,) of the tokens and EOS of each candidate of every line."""

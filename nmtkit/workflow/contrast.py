@@ -27,7 +27,7 @@ class ContrastOptions:
     _: KW_ONLY
     source: Path | str | None = option(None, Option("Source sentences of --correct and --incorrect, one per line."))
     correct: Path | str | None = option(None, Option("Correct translations, one per line."))
-    incorrect: Path | str | None = option(None, Option("Translations with an error in each, one per line."))
+    incorrect: Path | str | None = option(None, Option("Translations with one error each, one per line."))
     types: Sequence[str] = option((), TYPES)
     model: Path | str | Sequence[Path | str] = option("run", MODELS)
     checkpoint: str | int | None = option(None, CHECKPOINT)

@@ -37,7 +37,7 @@ def write_document(input: Path | str, output: Path | str, request: Request, opti
     check_document(str(input))
     if not same_format(str(input), str(output)):
         suffix = Path(input).suffix.lower()
-        raise UserError(f"`output` {output}: would be a {suffix} file, as {input} is; end its name in {suffix}")
+        raise UserError(f"`output` {output}: must be a {suffix} file, like {input}; end its name in {suffix}")
     try:
         data = Path(input).read_bytes()
     except OSError as error:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 TwoFiles = tuple[Path | str, Path | str]
 
 # Groups of the help.
-SETS, TOKENS, SEGMENTATION, CLEANING, LARGE = "Sets", "Tokens", "Segmentation", "Cleaning", "Large text"
+SETS, TOKENS, SEGMENTATION, CLEANING, LARGE = "Data sets", "Tokenisation", "Segmentation", "Cleaning", "Large text"
 
 
 # fmt: off

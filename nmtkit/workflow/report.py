@@ -35,12 +35,13 @@ class ReportOptions:
     lines: str | Sequence[int] | None = option(None, Option(
         "Line numbers in the test set whose attention is drawn, such as 1,17.  [default: the three whose "
         "translations differ most]"))
-    count: int = option(10, Option("Number of worst sentences, and of most different ones, to show.", at_least=0))
+    count: int = option(10, Option(
+        "How many of the worst sentences, and of the most different ones, to show.", at_least=0))
     paired: Literal["bs", "ar"] = option("bs", PAIRED)
     contrast: Path | str | Sequence[Path | str] = option((), Option(
         "Contrastive test set, as for nmtkit contrast; may be repeated."))
     types: Sequence[str] = option((), TYPES)
-    checkpoints: bool = option(False, Option("Also evaluate every checkpoint that was kept on the test set."))
+    checkpoints: bool = option(False, Option("Also evaluate every kept checkpoint on the test set."))
     subset_metric: str = option("multi-bleu", SUBSET_METRIC)
     max_length: int | None = option(None, MAX_LENGTH)
     replace_unk: bool = option(False, REPLACE_UNK)
@@ -58,7 +59,7 @@ def write_report(options: ReportOptions) -> Path:
     if len(set(folders)) < len(folders):
         raise UserError("a model is named twice; name each once")
     if Path(options.output).suffix not in (".html", ".htm"):
-        raise UserError(f"`output` {options.output}: is a page of HTML; choose a name that ends in .html")
+        raise UserError(f"`output` {options.output}: is written as HTML; choose a name that ends in .html")
     if options.types and not options.contrast:
         raise UserError("`types` needs `contrast`")
     entries = read_entries(paths(options.contrast), options.types) if options.contrast else []
@@ -168,7 +169,7 @@ def _numbers(lines: str | Sequence[int], sentences: int) -> list[int]:
     lines = lines if isinstance(lines, str) else ",".join(map(str, lines))
     numbers = [int(part) if re.fullmatch(" *[0-9]{1,9} *", part) else 0 for part in lines.split(",")]
     if not all(1 <= number <= sentences for number in numbers):
-        raise UserError(f"`lines` {lines}: expected numbers from 1 to {sentences}, with commas")
+        raise UserError(f"`lines` {lines}: expected numbers from 1 to {sentences}, separated by commas")
     return numbers
 
 

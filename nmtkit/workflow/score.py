@@ -107,8 +107,8 @@ def score_systems(options: ScoreOptions) -> Scores:
     if not files:
         if FILES in given:
             raise UserError(
-                "only `data`, `model`, `checkpoint`, `split`, `max_length`, `replace_unk`, `precision` and `device` go "
-                "without files; give some: nmtkit score HYP... REF"
+                "`references`, `source`, `vocab`, `paired`, `seeds`, `language` and `tokenized` are for translations "
+                "in files; give some: nmtkit score HYP... REF"
             )
         [chosen] = models_at(options.model, options.checkpoint)
         test = translate_held_out(

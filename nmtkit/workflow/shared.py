@@ -37,7 +37,7 @@ DEVICE = Option("Device to run on: cpu, cuda, cuda:1, ..., or auto for a GPU if 
 JOBS = Option("Number of processes.  [default: one per core]", names="--jobs -j", at_least=1)
 JOBS_OF_SEARCH = replace(JOBS, help="Number of processes.  [default: one per core, or 1 on a GPU or macOS]")
 LEXICON = Option("Lexicon made by nmtkit align.  [default: the model's own]", UNKNOWN, before="shortlist")
-MAX_LENGTH = Option("Leave pairs with more tokens than this on either side out of the cross-entropy.", at_least=1)
+MAX_LENGTH = Option("Compute the cross-entropy only over pairs with at most this many tokens on each side.", at_least=1)
 MODEL = Option("Model folder.", names="--model -m")
 MODELS = Option("Model folder; give the option several times for an ensemble.  [default: run]", names="--model -m")
 OUTPUT = Option("Model folder to write.", names="--output -o")
@@ -46,14 +46,14 @@ PAIRED = Option(
     "sacreBLEU, or approximate randomisation (ar)."
 )
 PRECISION = Option(
-    "Number format of the products in search: auto is bfloat16 where the device multiplies it faster, else "
+    "Number format of matrix products in search; auto is bfloat16 where this device is faster with it, else "
     "float32; int8 is for CPUs."
 )
 RAW = Option("Folder with {train,dev,test}.LANGUAGE or {train,dev,test}.SRC-TGT.tsv; also .gz and .zst.")
 SOURCE_LANGUAGE = Option("Source language: en, de, ...  [default: from the file names]", names="--src-lang -s")
 SUBSET_METRIC = Option("Metric for parts of the test set: any column of the first table that nmtkit score prints.")
 TARGET_LANGUAGE = Option("Target language: en, de, ...  [default: from the file names]", names="--tgt-lang -t")
-TYPES = Option("Use only contrastive errors of this type; may be repeated.", names="--type")
+TYPES = Option("Use only contrastive pairs with an error of this type; may be repeated.", names="--type")
 WEIGHTS = Option("Weights of the models of an ensemble, one number for each, such as 2,1,1.  [default: equal weights]")
 WEIGHTS_MANY = replace(WEIGHTS, group=ENSEMBLES, before="max_input_length")
 
@@ -80,7 +80,7 @@ def numbers(name: str, given: str | Sequence[float], what: str) -> tuple[float, 
 
 def weights_of(given: str | Sequence[float] | None) -> tuple[float, ...] | None:
     """The weights of the models of an ensemble. Raises UserError for text that is not numbers."""
-    return None if given is None else numbers("weights", given, "one number for each model, as 2,1,1")
+    return None if given is None else numbers("weights", given, "one number for each model, such as 2,1,1")
 
 
 @contextmanager

@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 _TRAINING = threading.Lock()  # of this process
 
-LONG, HISTORY = "How long", "History"  # groups of the help
+LONG, HISTORY = "Stopping", "History"  # groups of the help
 
 
 # fmt: off
@@ -55,7 +55,7 @@ class TrainOptions:
         "Number format of matrix products; auto is bfloat16 where this device is faster with it.", SPEED))
     device: str = option("auto", DEVICE.within(SPEED))
     tensorboard: bool = option(False, Option(
-        "Also write the history to OUTPUT/tensorboard, for TensorBoard (extra: nmtkit[tensorboard]).", HISTORY))
+        "Also write the history to OUTPUT/tensorboard, for TensorBoard (needs nmtkit[tensorboard]).", HISTORY))
     records: logging.Handler | None = None
 # fmt: on
 
@@ -69,7 +69,7 @@ def run(options: TrainOptions) -> "Progress":
     process trains in another thread, and KeyboardInterrupt, with everything saved, after Ctrl-C.
     """
     if not _TRAINING.acquire(blocking=False):
-        raise UserError("another training runs in this process, with the same log and random numbers; start a process")
+        raise UserError("this process is training already, with the same log and random numbers; start another process")
     try:
         return _run(options)
     finally:
@@ -95,7 +95,7 @@ def _run(options: TrainOptions) -> "Progress":
         first = not distributed.rank()
         # A resumed run was warned already, and fine-tuning may be short.
         if begin is None and first and not folder.updates() and (findings := examine_plan(experiment, data)):
-            log.warning(f"this plan can hardly work: {'; '.join(findings)}; {_remedy(options.model)}")
+            log.warning(f"this run is unlikely to work: {'; '.join(findings)}; {_remedy(options.model)}")
         handlers: list[logging.Handler] = [TensorBoard(folder)] if options.tensorboard else []
         handlers += [] if records is None else [records]
         with _log_to(folder, first), logged(RECORDS, logging.INFO, handlers):
@@ -114,7 +114,7 @@ train = by_keyword(TrainOptions, run)
 
 
 def _remedy(model: str | None) -> str:
-    """Advice for a plan that can hardly work."""
+    """Advice for a run that is unlikely to work."""
     if model is None or model.endswith("-small"):
         return "with a small corpus, use more epochs, smaller batches and a smaller model"
     return f"`nmtkit train --model {model}-small` is for small corpora"

@@ -74,7 +74,7 @@ def search_penalties(options: TuneOptions) -> Tuned:
     if search.beam_size == 1:
         raise UserError("`beam_size` 1: a single translation cannot be re-ranked; use a larger beam")
     translator = replace(translator, search=search)
-    expected = "numbers with commas, as 0.2,0.4"
+    expected = "numbers separated by commas, such as 0.2,0.4"
     alphas, betas = numbers("alphas", options.alphas, expected), numbers("betas", options.betas, expected)
     try:
         settings = tuning.grid(search, alphas, betas)

@@ -17,7 +17,7 @@ def test_links_survive_writing_and_parsing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["0", "0-", "-1-2", "0-1-2", "0:1", "a-b", "1p2", "٠-١"])
 def test_an_invalid_link_is_reported_with_its_line(text: str) -> None:
-    with pytest.raises(UserError, match=r"a\.txt:7: expected links source-target counted from 0, as 0-0 1-2; found"):
+    with pytest.raises(UserError, match=r"a\.txt:7: expected links such as 0-0 1-2, counted from 0; found"):
         parse_links(f"0-0 {text}", "a.txt", 7)
 
 
@@ -39,7 +39,7 @@ def test_sure_links_of_a_gold_file_are_possible_too(tmp_path: Path) -> None:
 
 def test_an_invalid_gold_link_is_reported_with_its_line(tmp_path: Path) -> None:
     (tmp_path / "gold").write_text("0-0\n0x1\n")
-    with pytest.raises(UserError, match="gold:2: expected sure links as 1-2 and possible ones as 1p2; found '0x1'"):
+    with pytest.raises(UserError, match="gold:2: expected sure links like 1-2, possible ones like 1p2; found '0x1'"):
         list(read_gold(tmp_path / "gold"))
 
 

@@ -390,7 +390,7 @@ def test_a_busy_server_is_asked_again_after_its_retry_time(page: "Page") -> None
     asked = refuse(page, 503, '{"error": "the queue is full"}', **{"Retry-After": "1"})
     page.fill("#source", "a b")
     alert = page.get_by_role("alert")
-    alert.get_by_text("The queue is full. Next try in 1 s.").wait_for()
+    alert.get_by_text("The queue is full. Retrying in 1 s.").wait_for()
     page.unroute("**/v1/translate")
     page.locator(".output .word").first.wait_for()
     assert asked == ["a b"]
@@ -437,7 +437,7 @@ def test_an_unreachable_server_is_asked_until_it_responds(page: "Page") -> None:
     page.clock.run_for(300)
     waits = [2, 4, 8, 15, 30, 30]
     for number, seconds in enumerate(waits):
-        page.get_by_role("alert").get_by_text(f"The server cannot be reached. Next try in {seconds} s.").wait_for()
+        page.get_by_role("alert").get_by_text(f"The server cannot be reached. Retrying in {seconds} s.").wait_for()
         page.clock.run_for(1000 * seconds - 1)
         assert page.locator(".output").inner_text() == "The translation appears here."
         if number == len(waits) - 1:

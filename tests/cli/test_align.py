@@ -157,7 +157,7 @@ def test_an_alignment_and_its_gold_standard_may_come_from_pipes(
     [
         ("--pharaoh one", "one has 1 line but data/train.src has 2; align the text of that folder"),
         ("--pharaoh far", "far:2: the link 3-0 is outside its pair of 3 and 3 words; align the same words"),
-        ("--pharaoh bad", "bad:1: expected links source-target counted from 0, as 0-0 1-2; found 'x'"),
+        ("--pharaoh bad", "bad:1: expected links such as 0-0 1-2, counted from 0; found 'x'"),
         ("--pharaoh none", "none: no such file"),
         ("--pharaoh one --gold far", "one has fewer lines than far, 2; they must align the same sentences"),
         ("--pharaoh far --gold one", "far has more lines than one, 1; they must align the same sentences"),

@@ -106,9 +106,12 @@ def test_every_command_can_be_quiet_or_verbose(command: str) -> None:
         ),
         (
             "train", "--model --from --config --set --data --output --seed --dry-run",
-            "How long, Speed and memory, History",
+            "Stopping, Speed and memory, History",
         ),
-        ("prep", "--src-lang --tgt-lang --raw --output --json", "Sets, Tokens, Segmentation, Cleaning, Large text"),
+        (
+            "prep", "--src-lang --tgt-lang --raw --output --json",
+            "Data sets, Tokenisation, Segmentation, Cleaning, Large text",
+        ),
         ("score", "--subset-metric --json", "Translations in files, A model's own translations"),
     ],
 )  # fmt: skip

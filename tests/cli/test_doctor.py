@@ -22,7 +22,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_where_nothing_is_wrong_only_the_kernels_are_said(nmtkit: Run) -> None:
-    said = f"{door.report(PLAIN, 'cpu')}\nnothing found\nnext: nmtkit prep -s en -t fr\n"
+    said = f"{door.report(PLAIN, 'cpu')}\nno problems found\nnext: nmtkit prep -s en -t fr\n"
     assert nmtkit("doctor", "-s", "en") == (0, "", said)
 
 
@@ -107,7 +107,7 @@ def test_a_preset_that_does_not_fit_into_the_memory_is_a_failure(nmtkit: Run, mo
     status, out, _ = nmtkit("doctor", "-s", "en", "--model", "deep-att")
     assert status == 1
     assert "deep-att needs " in out
-    assert " GiB before the first batch, and 0.9 GiB are free here\n" in out
+    assert " GiB before the first batch, but only 0.9 GiB are free\n" in out
 
 
 def test_findings_for_scripts_are_a_list_of_objects(nmtkit: Run, folder: Path) -> None:

@@ -40,7 +40,7 @@ def test_parts_are_shown_with_the_papers_figure_and_costs(nmtkit: Run) -> None:
     total = re.search(r"^total +([\d.]+) +([\d.]+) +([\d.]+)$", outcome.out, re.MULTILINE)
     assert total
     assert float(total[2]) == pytest.approx(float(total[3]), abs=1)
-    assert re.search(r"^together +[\d.]+ GiB$", outcome.out, re.MULTILINE)
+    assert re.search(r"^total +[\d.]+ GiB$", outcome.out, re.MULTILINE)
     assert re.search(r"^on cpu, 16 sentences of 25 words +[\d,]+ target words/s$", outcome.out, re.MULTILINE)
 
 
@@ -107,9 +107,9 @@ def test_the_gradients_of_a_model_are_those_of_its_own_words(nmtkit: Run, folder
         (["deep-att", "--plot", "x.svg"], "--compare and --plot need --gradients"),
         (
             ["deep-att", "--gradients", "--plot", "x.svg"],
-            "--plot x.svg: draws a page of HTML; choose a name that ends in .html",
+            "--plot x.svg: is written as HTML; choose a name that ends in .html",
         ),
-        (["deep-att", "--gradients", "--shapes"], "--shapes: shows no gradients; leave one of the two out"),
+        (["deep-att", "--gradients", "--shapes"], "--shapes and --gradients exclude each other; leave one of them out"),
         (["ens"], "ens: an ensemble, not a single model; its members are in ens/members"),
         (["empty"], "empty: not a model folder (no config.yaml); `nmtkit train` makes one"),
         (["trained", "--set", "a=1"], "trained: is a trained model; --set and --compare are for presets"),

@@ -49,7 +49,7 @@ def test_a_preset_is_shown_in_full_as_a_configuration_for_train(nmtkit: Run, fol
     shown = nmtkit("models", "dtmt2").out
     assert parse_yaml(shown, "shown") == load_preset("dtmt2")
     assert "# (base: 4)" in shown
-    assert shown.startswith("# dtmt2, from nmtkit/presets/dtmt.yaml; 183.14 M parameters, the paper says nothing\n")
+    assert shown.startswith("# dtmt2, from nmtkit/presets/dtmt.yaml; 183.14 M parameters, not stated in the paper\n")
     (folder / "mine.yaml").write_text(shown)
     assert nmtkit("train", "--config", "mine.yaml", "--dry-run").out == nmtkit("train", "-m", "dtmt2", "--dry-run").out
 

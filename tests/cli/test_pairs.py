@@ -323,7 +323,7 @@ def test_tune_prints_the_options_that_translate_takes(folder: Path, nmtkit: Nmtk
     ("options", "complaint"),
     [
         (["-b", "10001"], "--beam-size: 10001 is not between 1 and 10000"),
-        (["--alphas", "a,1"], "--alphas a,1: expected numbers with commas, as 0.2,0.4"),
+        (["--alphas", "a,1"], "--alphas a,1: expected numbers separated by commas, such as 0.2,0.4"),
         (["--betas", "-1"], "--alphas 0.2,0.4,0.6,0.8,1,1.2,1.4, --betas -1: "
                             "coverage_penalty: -1.0 is not between 0 and 1000"),
     ],

@@ -91,7 +91,7 @@ def test_the_output_file_appears_only_when_complete(filtered: Run, folder: Path)
         ("a\nb", "a", None, "source: has only 1 line, fewer than translations; make them correspond"),
         ("a", "a\nb", None, "source: has more lines than the 1 of translations; make them correspond"),
         ("a\nb", "a\nb", "0-0", "links: has only 1 line, fewer than translations; make them correspond"),
-        ("<unk>", "a", "0_0", "links:1: expected links source-target counted from 0"),
+        ("<unk>", "a", "0_0", "links:1: expected links such as 0-0 1-2, counted from 0"),
         ("<unk>", "a", "1-0", "links:1: the link 1-0 is outside its pair of 1 and 1 words"),
     ],
 )
@@ -151,7 +151,7 @@ def test_standard_input_can_be_given_only_once(nmtkit: Run, twice: list[str]) ->
 def test_input_files_are_never_overwritten(filtered: Run, folder: Path, name: str) -> None:
     status, out, err = filtered("<unk>", "house", "0-0", "-o", name)
     assert (status, out) == (1, "")
-    assert f"--output {name}: is an input, too, and would be replaced; name another file" in err
+    assert f"--output {name}: is also an input and would be overwritten; choose another file" in err
     assert (folder / "source").read_text() == "house\n"
 
 

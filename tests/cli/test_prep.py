@@ -120,7 +120,7 @@ def test_rules_and_rejected_pairs_are_named_on_the_command_line(nmtkit: Run, fol
 def test_parts_are_merged_and_the_folder_is_verified(nmtkit: Run, folder: Path) -> None:
     status, out, err = nmtkit("prep", "-s", "en", "-j1", "--shard", "1/2")
     assert (status, out) == (0, "")
-    assert "1 of 1 shards are done; when all are, nmtkit prep --merge" in err
+    assert "1 of 1 shards are done; when all are done, run nmtkit prep --merge" in err
     assert not (folder / "data" / "manifest.json").exists()
     assert nmtkit("prep", "-s", "en", "-j1", "--merge").status == 0
     assert nmtkit("prep", "--verify") == (0, "", "data: all 13 files are as prep wrote them\n")

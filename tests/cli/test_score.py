@@ -13,8 +13,9 @@ import pytest
 from nmtkit.align.posunk import Unknown
 from nmtkit.evaluation.bleu import TEXT_METRICS, WORD_METRICS, score
 from nmtkit.text.pipeline import TextPipeline
-from nmtkit.text.settings import Side
+from nmtkit.text.settings import Side, Tokenizer
 from nmtkit.translation.request import Request
+from nmtkit.translation.testset import describe
 
 HYP = ["The cat sat on the mat.", "Hello, big world, it's me!", "", "It rains cats and dogs today."]
 REF = ["The cat sat on a mat.", "Hello, big world, it's me!", "Blank.", "It rains cats and dogs Today."]
@@ -73,6 +74,19 @@ def test_the_table_has_a_line_per_system_and_a_signature_per_metric(nmtkit: Run)
     assert [line.split()[0] for line in lines[7:]] == metrics
     assert lines[7].startswith("multi-bleu     Moses words (en)  nrefs:1|case:mixed|eff:no|tok:none")
     assert lines[9].startswith("sacreBLEU-13a  plain text        nrefs:1|case:mixed|eff:no|tok:13a")
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "words"),
+    [
+        ("moses", "Moses words (en)"),
+        ("characters", "Moses words, Chinese characters (en)"),
+        ("reversible", "reversible tokens (en)"),
+        ("none", "space-separated words (en)"),
+    ],
+)
+def test_the_words_of_every_tokenizer_are_named(tokenizer: Tokenizer, words: str) -> None:
+    assert describe(Side("en", normalize=False, tokenizer=tokenizer, segmentation="words")) == words
 
 
 def test_json_has_everything_that_the_table_has(nmtkit: Run) -> None:
@@ -198,8 +212,8 @@ def test_blank_lines_count_as_wrong(nmtkit: Run) -> None:
         ),
         (
             ["--tokenized"],
-            "only --data, --model, --checkpoint, --split, --max-length, --replace-unk, --precision and --device "
-            "go without files; give some: nmtkit score HYP... REF",
+            "--reference, --source, --vocab, --paired, --seeds, --language and --tokenized are for translations in "
+            "files; give some: nmtkit score HYP... REF",
         ),
         *(
             (
@@ -217,7 +231,7 @@ def test_blank_lines_count_as_wrong(nmtkit: Run) -> None:
         ),
         (
             [],
-            "data/test.raw.tgt: not there; prepare a test set, score the dev set: nmtkit score --split dev, or give "
+            "data/test.raw.tgt: not found; prepare a test set, score the dev set: nmtkit score --split dev, or give "
             "files: nmtkit score HYP... REF",
         ),
     ],
@@ -479,7 +493,7 @@ def test_the_development_set_can_be_scored_instead(nmtkit: Run, model: SimpleNam
     assert Path("run/dev.hyp").exists()
     assert not Path("run/test.hyp").exists()
     Path("data/dev.raw.tgt").unlink()
-    complaint = "data/dev.raw.tgt: not there; prepare a dev set, or give files: nmtkit score HYP... REF"
+    complaint = "data/dev.raw.tgt: not found; prepare a dev set, or give files: nmtkit score HYP... REF"
     assert nmtkit("score", "--split", "dev") == (1, "", f"nmtkit: error: {complaint}\n")
 
 

@@ -22,7 +22,7 @@ def test_a_key_that_no_header_can_carry_is_refused(nmtkit: Run, monkeypatch: pyt
 
 @pytest.mark.parametrize("origin", ["https://ex.org/", "https://ex.org/a", "ex.org", "https://", ""])
 def test_an_origin_that_no_browser_sends_is_refused(nmtkit: Run, origin: str) -> None:
-    complaint = f"--cors {origin}: is not an origin, such as https://example.org, without a path; correct it"
+    complaint = f"--cors {origin}: is not an origin; give one such as https://example.org, without a path"
     assert nmtkit("serve", "--cors", "*", "--cors", origin) == (1, "", f"nmtkit: error: {complaint}\n")
 
 

@@ -213,12 +213,12 @@ def test_a_run_cannot_be_resumed_with_another_annotation(prepared: Path, nmtkit:
     assert "differs, see above: text train.tgt, annotated; restore these" in outcome.err
 
 
-PLAN = "this plan can hardly work: training.max_epochs allows only 10 updates; fewer than 1,000 are rarely enough; "
+PLAN = "this run is unlikely to work: training.max_epochs allows only 10 updates; fewer than 1,000 are rarely enough; "
 
 
 def test_an_unsuitable_plan_gets_one_warning_with_the_remedy(prepared: Path, nmtkit: Nmtkit) -> None:
     begun = nmtkit(*TRAIN, "--max-updates", 1)
-    assert "this plan can hardly work: training.max_updates allows only 1 update;" in begun.err
+    assert "this run is unlikely to work: training.max_updates allows only 1 update;" in begun.err
     assert "; `nmtkit train --model rnnsearch-small` is for small corpora\n" in begun.err
     assert "hardly" not in nmtkit(*TRAIN).err  # no warning when a run is resumed
     assert "hardly" not in nmtkit("train", "--from", "run", "-o", "tuned", "--max-updates", 1).err  # nor of fine-tuning

@@ -114,7 +114,7 @@ def test_a_document_or_a_packed_file_is_not_translated_as_text(filtered: Callabl
     status, out, err = filtered(content)
     assert (status, out) == (1, "")
     assert err == (
-        "nmtkit: error: standard input: not text; name documents and compressed files by their format (a.docx, a.gz)\n"
+        "nmtkit: error: standard input: not text; give documents and compressed files their suffix (a.docx, a.gz)\n"
     )
 
 
@@ -367,9 +367,9 @@ def test_a_model_without_attention_cannot_align(folder: Path, filtered: Callable
         (["--seed", "7"], "--seed: is for --sample; add that, or leave it out"),
         (["--seed", "-1", "--sample"], "--seed: -1 is less than 0"),
         (["--attention", "x.npz", "--n-best", "2"], "--attention: is for the best translation only"),
-        (["--attention", "x.json"], "--attention x.json: is written as .npz; end its name in .npz"),
+        (["--attention", "x.json"], "--attention x.json: must be an .npz file; choose a name that ends in .npz"),
         (["--prefix", "none.txt"], "none.txt: cannot be read"),
-        (["--weights", "1,x"], "--weights 1,x: expected one number for each model, as 2,1,1"),
+        (["--weights", "1,x"], "--weights 1,x: expected one number for each model, such as 2,1,1"),
         (["-m", "run", "-m", "run", "--weights", "1,0"], "--weights: 0 is not a number above 0"),
         (["--weights", "1"], "--combine and --weights are for an ensemble; name several models"),
         (["-m", "run", "-m", "run", "--weights", "1"], "--weights: 1 of them for 2 models; give one for each"),
@@ -475,7 +475,7 @@ def test_an_input_file_is_not_overwritten(
 ) -> None:
     (folder / "in").write_text("a\n")
     (folder / "link").symlink_to("in")
-    complaint = "nmtkit: error: --output {}: is an input, too, and would be replaced; name another file\n"
+    complaint = "nmtkit: error: --output {}: is also an input and would be overwritten; choose another file\n"
     for output in ("in", "link"):
         assert nmtkit("translate", "-i", "in", "-o", output) == (1, "", complaint.format(output))
     assert filtered(b"a\n", "--prefix", "in", "-o", "in") == (1, "", complaint.format("in"))
@@ -490,7 +490,7 @@ def test_neither_output_replaces_a_file_that_is_read(folder: Path, filtered: Cal
     before = {path.name: path.read_bytes() for path in (folder / "begin", folder / "words")}
     read = ["--prefix", "begin", "--replace-unk", "--lexicon", "words"]
     for option, name in itertools.product(("--output", "--attention"), ("begin", "words", "stdin")):
-        complaint = f"nmtkit: error: {option} {name}: is an input, too, and would be replaced; name another file\n"
+        complaint = f"nmtkit: error: {option} {name}: is also an input and would be overwritten; choose another file\n"
         assert filtered(b"a\n", *read, option, name) == (1, "", complaint)
     assert {name: (folder / name).read_bytes() for name in before} == before
 
@@ -507,7 +507,7 @@ def test_both_outputs_cannot_be_one_file(folder: Path, filtered: Callable[..., A
     (folder / "old").write_text("kept\n")
     (folder / "link").symlink_to("old")
     output = "old" if name == "link" else name
-    complaint = f"nmtkit: error: --attention {name}: is the output of the translations, too; name another file\n"
+    complaint = f"nmtkit: error: --attention {name}: is also the output of the translations; choose another file\n"
     assert filtered(b"a\n", "-o", output, "--attention", name) == (1, "", complaint)
     assert ((folder / "old").read_text(), (folder / "new").exists()) == ("kept\n", False)
 

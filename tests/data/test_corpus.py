@@ -347,7 +347,7 @@ def test_a_folder_that_cannot_be_annotated_is_refused(tmp_path: Path, data: Path
     with pytest.raises(UserError, match=r"train\.align has 1 line but the text 4; run nmtkit align again"):
         annotated(data, 21)
     (data / "train.align").write_text("0-0\n\n0\n\n")
-    with pytest.raises(UserError, match=r"train\.align:3: expected links source-target"):
+    with pytest.raises(UserError, match=r"train\.align:3: expected links such as"):
         annotated(data, 21)
     settings = (data / "prep.yaml").read_text().replace("segmentation: words", "segmentation: bpe")
     (data / "prep.yaml").write_text(settings)

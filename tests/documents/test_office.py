@@ -174,7 +174,7 @@ def test_paragraphs_may_be_in_each_other_but_not_deep(name: str, make: Callable[
         return make(f"<{tag}>" * depth + text + f"</{tag}>" * depth)
 
     assert texts(name, nested(8))
-    with pytest.raises(UserError, match="has more than 8 paragraphs in each other"):
+    with pytest.raises(UserError, match="has paragraphs nested more than 8 deep"):
         read(name, nested(80))
 
 

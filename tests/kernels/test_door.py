@@ -151,4 +151,4 @@ def test_a_compiler_is_suggested_only_for_supported_processors(
     monkeypatch.setattr("platform.machine", lambda: machine)
     monkeypatch.setattr(library, "kind", lambda: kind)
     monkeypatch.setattr(library, "compiled", lambda: False)
-    assert door.report(PLAIN, "cpu") == f"no C kernels, so slower: {remedy}"
+    assert door.report(PLAIN, "cpu") == f"no C kernels, so training and search are slower: {remedy}"

@@ -390,9 +390,7 @@ def test_probabilities_that_are_not_numbers_are_an_error(bad: float) -> None:
     table = Table(1)
     row = table.row
     table.row = lambda src, history: row(src, history).index_fill(0, torch.tensor([4]), bad)  # type: ignore[method-assign]
-    with pytest.raises(
-        UserError, match=r"log-probabilities are not numbers, or above zero.*take an earlier checkpoint"
-    ):
+    with pytest.raises(UserError, match=r"log-probabilities are NaN or above zero.*use an earlier checkpoint"):
         search(table, CONFIG, [4, 5], [6])
 
 

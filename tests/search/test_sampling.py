@@ -70,5 +70,5 @@ def test_a_sample_is_as_long_as_the_settings_allow_for_its_source() -> None:
 
 
 def test_a_broken_model_is_an_error() -> None:
-    with pytest.raises(UserError, match="not numbers"):
+    with pytest.raises(UserError, match="are NaN"):
         draw(Constant(0.1, 0.1, math.nan, 0.4), [4])

@@ -829,7 +829,7 @@ def test_parts_made_apart_are_merged_to_the_folder_of_one_run(
     prepare(raw, tmp_path / "whole", prep, workers=1)
     for i in (3, 1):
         told = prepare_part(raw, tmp_path / "data", prep, 1, (i, 3))
-    assert told.endswith(": 3 of 4 shards are done; when all are, nmtkit prep --merge")
+    assert told.endswith(": 3 of 4 shards are done; when all are done, run nmtkit prep --merge")
     with pytest.raises(UserError, match=r"1 of 4 shards are missing, the first one that of line 201; run every"):
         prepare(raw, tmp_path / "data", prep, 1, merge=True)
     prepare_part(raw, tmp_path / "data", prep, 1, (2, 3))
@@ -1067,7 +1067,7 @@ def test_moses_gets_text_in_the_form_that_it_has(raw: dict[str, Files], tmp_path
 def test_a_file_cannot_be_both_sides(tmp_path: Path) -> None:
     write(tmp_path / "train.en", ["a cat"] * 9)
     (tmp_path / "train.fr").symlink_to(tmp_path / "train.en")
-    with pytest.raises(UserError, match=r"train.en: is both sides; name a source file and a target file$"):
+    with pytest.raises(UserError, match=r"train.en: is given for both sides; give a source file and a target file$"):
         prepare(find_raw(tmp_path, "en", "fr")[0], tmp_path / "data", WORDS, workers=1)
 
 

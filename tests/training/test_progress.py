@@ -36,7 +36,7 @@ def test_below_one_bleu_cross_entropy_ranks_checkpoints(data: Path, tmp_path: Pa
 def test_patience_counts_validations_without_a_better_score(data: Path, tmp_path: Path) -> None:
     progress = run_with_scores(tmp_path, data, [1, 3, 2, 3, 9], patience=2)
     assert progress.update == 4  # 2 and 3 are no better than 3
-    assert progress.finished == "no better BLEU in 2 validations"
+    assert progress.finished == "no BLEU improvement in 2 validations"
 
 
 def test_equal_bleu_is_ranked_by_cross_entropy(data: Path, tmp_path: Path) -> None:

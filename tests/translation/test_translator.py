@@ -424,9 +424,9 @@ def test_a_lexicon_is_read_only_if_needed(translator: Translator, tmp_path: Path
 def test_a_lexicon_of_subwords_cannot_make_a_shortlist(translator: Translator, tmp_path: Path) -> None:
     (tmp_path / "pieces.tsv").write_text("a\ta\t1\t1\nlow@@\tlow@@\t1\t1\n")
     of_pieces = nmtkit.load(tmp_path / "run", "cpu", lexicon=tmp_path / "pieces.tsv")
-    with pytest.raises(UserError, match=r"pieces.tsv: has pieces of words; a shortlist needs whole words"):
+    with pytest.raises(UserError, match=r"pieces.tsv: has subwords; a shortlist needs whole words"):
         of_pieces.answer(["a"], Request(shortlist=0))
-    with pytest.raises(UserError, match="has pieces of words"):
+    with pytest.raises(UserError, match="has subwords"):
         of_pieces.translate(["a"], Request(shortlist=0))  # before the first translation is taken
     with pytest.raises(
         UserError, match=r"`shortlist`: .*run has no lexicon; give one made by nmtkit align as `lexicon`"

@@ -138,7 +138,7 @@ def test_a_document_is_not_written_by_the_name_of_another_format(
     result = nmtkit("translate", document, "-o", output)
     assert result.status == 1
     assert result.err.splitlines()[-1] == (
-        f"nmtkit: error: --output {output}: would be a {suffix} file, as {document} is; end its name in {suffix}"
+        f"nmtkit: error: --output {output}: must be a {suffix} file, like {document}; end its name in {suffix}"
     )
     assert not (folder / output).exists()
 
@@ -159,7 +159,7 @@ def test_a_template_of_gettext_may_become_a_catalogue(folder: Path, nmtkit: Call
 
 def test_a_page_is_never_replaced_by_its_translation(nmtkit: Callable[..., Any]) -> None:
     result = nmtkit("translate", "page.html", "-o", "page.html")
-    assert "--output page.html: is an input, too" in result.err
+    assert "--output page.html: is also an input" in result.err
 
 
 def test_what_matches_a_pattern_is_kept_in_lines_too(folder: Path, nmtkit: Callable[..., Any]) -> None:

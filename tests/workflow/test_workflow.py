@@ -88,7 +88,7 @@ def test_every_command_that_finds_something_out_returns_it(made: Path) -> None:
     assert page.read_text().startswith("<!doctype html>")
     with pytest.raises(UserError, match=r"^`types` needs `contrast`$"):
         nmtkit.report(run, data=data, types=["a"])
-    with pytest.raises(UserError, match=r"^`lines` 4: expected numbers from 1 to 3, with commas$"):
+    with pytest.raises(UserError, match=r"^`lines` 4: expected numbers from 1 to 3, separated by commas$"):
         nmtkit.report(run, data=data, lines=[4])
 
 
@@ -182,7 +182,7 @@ def test_train_says_how_far_it_came_and_keeps_the_log(made: Path) -> None:
 def test_a_process_trains_one_model_at_a_time(made: Path) -> None:
     class Another(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            with pytest.raises(UserError, match=r"^another training runs in this process"):
+            with pytest.raises(UserError, match=r"^this process is training already"):
                 train(made, "second", max_updates=1)
 
     assert train(made, "first", max_updates=1, records=Another()).update == 1
@@ -260,7 +260,7 @@ def test_an_ensemble_of_equal_models_translates_as_the_model(made: Path, tmp_pat
         (lambda: nmtkit.vocab(joint=True, src_size=9, tgt_size=8), "`joint` makes one vocabulary of one size, n"),
         (lambda: nmtkit.vocab(src_from="dict.txt", src_size=4), "`src_size` 4: 4 rows are symbols; use a larger one"),
         (lambda: nmtkit.vocab(joint=True, tgt_size=-1), "`tgt_size` -1: 4 rows are symbols; use a larger one"),
-        (lambda: nmtkit.score(language="fr"), "only `data`, `model`, `checkpoint`, `split`, `max_length`, `re"),
+        (lambda: nmtkit.score(language="fr"), "`references`, `source`, `vocab`, `paired`, `seeds`, `language`"),
         (lambda: nmtkit.score([["a"]]), "text 1: translations and a reference are needed: nmtkit score HYP... REF"),
         (lambda: nmtkit.score([["a"], ["a", "b"]]), "text 2 has 1 line but text 1 has 2; make them correspond"),
         (lambda: nmtkit.score([[], []]), "text 1 is empty: there is nothing to score"),

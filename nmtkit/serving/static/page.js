@@ -32,7 +32,7 @@ function announce(text, pause = 0) {
 /** The reason why a request failed, whether a retry may help, and the seconds until an automatic retry. */
 class RequestError extends Error {
   constructor(message, retry, seconds = null) {
-    super(seconds === null ? asSentence(message) : `${asSentence(message)} Next try in ${seconds}\u00a0s.`);
+    super(seconds === null ? asSentence(message) : `${asSentence(message)} Retrying in ${seconds}\u00a0s.`);
     Object.assign(this, { reason: message, retry, seconds });
   }
 }
@@ -386,7 +386,7 @@ class View {
       mine.forEach((word, j) => text.append(j ? " " : "", differ.has(j) ? bold(word) : word));
       // The score is a log-probability; null is minus infinity, which JSON does not have.
       const value = hypothesis.score?.toFixed(2).replace("-", "−") ?? "−∞";
-      const score = make("span", { className: "score", title: "The log-probability by which search ranks" });
+      const score = make("span", { className: "score", title: "The log-probability used to rank the translations" });
       score.append(make("span", { className: "unseen" }, "score "), value);
       const button = make("button", { type: "button", ariaPressed: String(i === sentence.chosen) }, text, score);
       button.addEventListener("click", () => this.chooseAlternative(i));
