@@ -24,6 +24,7 @@ from nmtkit.workflow.posunk import posunk
 from nmtkit.workflow.prep import prep
 from nmtkit.workflow.report import report
 from nmtkit.workflow.score import score
+from nmtkit.workflow.shared import models_at
 from nmtkit.workflow.train import train
 from nmtkit.workflow.translate import translate
 from nmtkit.workflow.tune import tune
@@ -59,11 +60,9 @@ def load(
     such as run/checkpoints/step-876 also selects one. Raises UserError if the folders cannot be loaded or combined, or
     if the device or precision is not available.
     """
-    from nmtkit.folders import at_checkpoint
     from nmtkit.translation import loading  # imports torch, which takes seconds and `nmtkit --help` does not need
 
-    folders = [folder] if isinstance(folder, Path | str) else folder
-    chosen = at_checkpoint(folders, None if checkpoint is None else str(checkpoint))
+    chosen = models_at(folder, checkpoint)
     if not chosen:
         raise UserError("`folder`: no model in the list; name at least one")
     return loading.load(chosen, device, combine, weights, precision, lexicon)

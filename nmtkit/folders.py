@@ -5,7 +5,7 @@ import os
 import re
 import shutil
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -325,11 +325,6 @@ class ModelFolder:
 def read_text(path: Path) -> str:
     """The text of a file, with U+FFFD for invalid UTF-8; empty if the file does not exist."""
     return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
-
-
-def at_checkpoint(folders: Iterable[Path | str], checkpoint: str | None) -> list[Path]:
-    """The paths of ``folders`` with the checkpoint selected in each; see ``ModelFolder.at``."""
-    return [ModelFolder.at(Path(folder), checkpoint).named for folder in folders]
 
 
 def crc32(path: Path) -> int:

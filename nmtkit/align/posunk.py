@@ -41,8 +41,8 @@ _AS_TYPED = re.compile(r"[+-]?\d+(?:[.,:/’'-]\d+)*%?|[^@\s]+@[^@\s]+\.[^@\s]+|
 class Unknown(NamedTuple):
     """Numbers of unknown words by kind of replacement."""
 
-    translated: int  # by the lexicon
-    copied: int  # from the source
+    translated: int | None  # by the lexicon; None if that is not known
+    copied: int | None  # from the source
     left: int  # as <unk>, because no source word was found
 
 

@@ -79,7 +79,7 @@ def serve(
 
     together = [tuple(folders)] if ensemble else [(folder,) for folder in folders]
     names = ["ensemble"] if ensemble else shortest_names(folders)
-    offers = tuple(Offer.now(name, models_of(options, group)) for name, group in zip(names, together, strict=True))
+    offers = tuple(Offer(name, models_of(options, group)) for name, group in zip(names, together, strict=True))
     # Before models are loaded, so that a port that is in use is reported at once.
     with listen(host, port) as listener:
         # A link-local address (fe80::1) includes the name of its network.

@@ -4,10 +4,11 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
+from nmtkit.align.posunk import Unknown
 from nmtkit.errors import UserError
 from nmtkit.evaluation.bleu import WORD_METRICS, References, Score, score, text_metrics
 from nmtkit.evaluation.forced import CrossEntropy
-from nmtkit.evaluation.names import Names, UnknownCounts, names_kept
+from nmtkit.evaluation.names import Names, names_kept
 from nmtkit.evaluation.significance import Test, Tested, mean_and_deviation, paired_test
 from nmtkit.evaluation.subsets import Subset, length_bins, longer_than
 
@@ -25,7 +26,7 @@ class System:
     texts: list[str] | None = None  # translations as plain text; None for tokenised files
     refs: list[list[str]] | None = None
     forced: CrossEntropy | None = None  # that of the first reference; None for files
-    unknown: UnknownCounts | None = None  # in the translations, if known
+    unknown: Unknown | None = None  # in the translations, if known
     language: str = "en"  # of the translations
 
 
@@ -117,7 +118,7 @@ def unknown_columns(comparison: Comparison) -> dict[str, list[str]]:
     unknown = [system.unknown for system in comparison.systems if system.unknown is not None]
     columns = dict[str, list[str]]()
     if any(any(counts) for counts in unknown):
-        for name, figures in zip(UnknownCounts._fields, zip(*unknown, strict=True), strict=True):
+        for name, figures in zip(Unknown._fields, zip(*unknown, strict=True), strict=True):
             columns[f"unknown words {name}"] = ["-" if figure is None else str(figure) for figure in figures]
     headings = {"names kept": comparison.names, "of these, not in the vocabulary": comparison.unknown_names}
     for heading, names in headings.items():

@@ -5,7 +5,7 @@ all sources, T target words, V words.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +19,7 @@ from nmtkit.ops.best import whole
 from nmtkit.ops.cross_entropy import score
 from nmtkit.ops.padding import pad
 from nmtkit.ops.tree import Tree, select
-from nmtkit.search.batching import stack
+from nmtkit.search.batching import stack, token_batches
 from nmtkit.search.scorer import Scorer
 from nmtkit.symbols import BOS
 
@@ -54,7 +54,8 @@ def score_candidates(
         )
 
     results: list[list[Floats]] = [[] for _ in candidates]
-    for batch, attempt in in_halves(_batches(distinct, max_tokens), too_large):
+    longest = [max(map(len, group), default=-1) + 1 for group in distinct]  # 0 for a sentence without candidates
+    for batch, attempt in in_halves(token_batches(longest, max_tokens, list(map(len, distinct))), too_large):
         with attempt:
             src, mask = (tensor.to(device) for tensor in stack([[source[i] for i in batch] for source in sources]))
             tgt = pad([np.array(ids) for i in batch for ids in distinct[i]]).to(device)
@@ -69,22 +70,6 @@ def score_candidates(
                 found = {ids: next(rows)[: len(ids) + 1] for ids in distinct[i]}
                 results[i] = [found[tuple(ids)] for ids in candidates[i]]
     return results
-
-
-def _batches(candidates: Sequence[Sequence[Ids]], max_tokens: int) -> Iterator[list[int]]:
-    """The indices of the sentences that have candidates, in batches; those with short candidates come first."""
-    # EOS included; 0 for a sentence without candidates.
-    longest = [max(map(len, group), default=-1) + 1 for group in candidates]
-    batch, rows = list[int](), 0
-    for i in sorted((i for i, length in enumerate(longest) if length), key=lambda i: longest[i]):
-        # Sorted by length, so the last one is the longest of the batch.
-        if batch and (rows + len(candidates[i])) * longest[i] > max_tokens:
-            yield batch
-            batch, rows = [], 0
-        batch.append(i)
-        rows += len(candidates[i])
-    if batch:
-        yield batch
 
 
 def _stepped(scorer: Scorer, memory: Tree, state: Tree, tgt: Tensor) -> Tensor:

@@ -22,14 +22,6 @@ class Names(NamedTuple):
     kept: int
 
 
-class UnknownCounts(NamedTuple):
-    """The unknown words in a system's translations by kind of replacement; None if that is not known."""
-
-    translated: int | None  # by the lexicon
-    copied: int | None
-    left: int  # not replaced
-
-
 def names(words: Sequence[str], common: Container[str]) -> Counter[str]:
     """The names of a sentence: its capitalised words, except ``common`` words that begin a sentence.
 

@@ -9,7 +9,7 @@ import torch
 from nmtkit.data import batches
 from nmtkit.data.corpus import Corpus
 from nmtkit.data.vocab import Vocabulary
-from nmtkit.errors import UserError, counted
+from nmtkit.errors import UserError, check_lines, counted
 from nmtkit.evaluation.bleu import score, standard_bleu
 from nmtkit.folders import TextFiles
 from nmtkit.lines import read_lines
@@ -61,11 +61,7 @@ class DevelopmentSet:
         pipeline = TextPipeline.load(data, "tgt")
         references = [[in_form(pipeline.side, line) for line in read_lines(path)] for path in files]
         for path, lines in zip(files, references, strict=True):
-            if len(lines) != len(corpus):
-                raise UserError(
-                    f"{path}: has {counted(len(lines), 'line')}, but the development set has {len(corpus)}; "
-                    "make the folder again with nmtkit prep"
-                )
+            check_lines(path, len(lines), "the development set", len(corpus), "make the folder again with nmtkit prep")
         vocabulary = Vocabulary.load(TextFiles(data).vocabulary("tgt"))
         return cls(corpus, pairs, references, vocabulary, pipeline)
 

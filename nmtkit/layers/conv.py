@@ -75,19 +75,6 @@ class GatedConv(nn.Module):
         return functional.glu(self.product(window.flatten(1)), dim=-1), window[:, 1:]
 
 
-class PositionEmbedding(nn.Module):
-    """A learned vector for every position, from 0. Positions beyond the table share its last vector."""
-
-    def __init__(self, positions: int, width: int):
-        super().__init__()
-        self.weight = nn.Parameter(torch.empty(positions, width))
-        nn.init.normal_(self.weight, std=0.1)
-
-    def forward(self, positions: Tensor) -> Tensor:
-        """Vectors (..., E) for positions (...) in int64."""
-        return functional.embedding(positions.clamp(max=len(self.weight) - 1), self.weight)
-
-
 class TokenEmbedding(nn.Module):
     """A table (V, E) of word vectors. The target side begins with EOS, as in fairseq."""
 

@@ -7,8 +7,10 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import TypeVar
 
+import numpy as np
+import numpy.typing as npt
 import torch
 
 from nmtkit.errors import UserError
@@ -27,14 +29,7 @@ _MMAP_THRESHOLD, _LARGEST_THRESHOLD = -3, 2**25
 _TRIM_THRESHOLD, _ANY_AMOUNT = -1, 2**31 - 1
 
 
-class Rows(Protocol):
-    """The rows of a batch, as a list or an array of indices."""
-
-    def __len__(self) -> int: ...
-    def __getitem__(self, part: slice, /) -> Any: ...
-
-
-B = TypeVar("B", bound=Rows)
+B = TypeVar("B", list[int], npt.NDArray[np.int64])  # the indices of a batch
 
 
 def is_full(error: BaseException) -> bool:

@@ -27,7 +27,7 @@ import torch
 from torch import Tensor, nn
 
 from nmtkit.config import require_counts, require_fraction
-from nmtkit.layers.conv import GatedConv, NormedLinear, PositionEmbedding, TokenEmbedding, scale_gradient
+from nmtkit.layers.conv import GatedConv, NormedLinear, TokenEmbedding, scale_gradient
 from nmtkit.models.base import Decoder, Seq2Seq, Step
 from nmtkit.ops.pointwise import dropout
 
@@ -127,7 +127,8 @@ class Input(nn.Module):
 
     def __init__(self, config: Config):
         super().__init__()
-        self.position = PositionEmbedding(config.positions, config.embedding)
+        table = nn.init.normal_(torch.empty(config.positions, config.embedding), std=0.1)
+        self.position = nn.Embedding.from_pretrained(table, freeze=False)
         mapped = config.embedding != config.attention
         self.maps = nn.ModuleList(
             NormedLinear(config.embedding, config.attention, dropout=config.dropout) for _ in range(2 * mapped)
@@ -136,7 +137,8 @@ class Input(nn.Module):
 
     def forward(self, x: Tensor, positions: Tensor) -> Tensor:
         """Words x (..., E) at ``positions`` (...), or (T,) for x (B, T, E) -> g (..., N)."""
-        place = self.position(positions)
+        # Positions beyond the table share its last vector.
+        place = self.position(positions.clamp(max=self.position.num_embeddings - 1))
         if len(self.maps):
             x, place = self.maps[0](x), self.maps[1](place)
         return dropout(x + place, self.dropout, self.training)

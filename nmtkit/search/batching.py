@@ -108,18 +108,20 @@ def translate_each(
         lengths = [length if i in lacking else 0 for i, length in enumerate(lengths)]
 
 
-def token_batches(lengths: Sequence[int], max_tokens: int) -> Iterator[list[int]]:
+def token_batches(lengths: Sequence[int], max_tokens: int, rows: Sequence[int] | None = None) -> Iterator[list[int]]:
     """The indices of all sentences that are not empty, shortest first, in batches of at most max_tokens.
 
     A sentence counts with its EOS and the padding to the longest of its batch. One that is longer than max_tokens is
-    alone in its batch.
+    alone in its batch. rows: how often each sentence counts; then lengths include EOS.
     """
-    batch: list[int] = []
+    batch, count = list[int](), 0
     for i in sorted((i for i, length in enumerate(lengths) if length), key=lambda i: lengths[i]):
-        if batch and (len(batch) + 1) * max(SHORT, lengths[i] + 1) > max_tokens:
+        more, length = (rows[i], lengths[i]) if rows else (1, max(SHORT, lengths[i] + 1))
+        if batch and (count + more) * length > max_tokens:
             yield batch
-            batch = []
+            batch, count = [], 0
         batch.append(i)
+        count += more
     if batch:
         yield batch
 

@@ -114,7 +114,7 @@ def beam_search(
 
         only = [_only(prefixes[sentence], step, longest[sentence]) for sentence in searched]
         slots = [config.beam_size - len(endings[sentence]) for sentence in searched]
-        found = _continue(log_probs, alive, only, config.beam_size * (2 - narrowing), config.unk, slots, terms)
+        found = _candidates(log_probs, alive, only, config.beam_size * (2 - narrowing), config.unk, slots, terms)
         living, ending_places = _divided(found, slots, config.beam_size, narrowing)
         for i, column in ending_places:
             ending = float(found.log_probs[i, column]), int(found.rows[i, column])
@@ -188,29 +188,11 @@ def sent(numbers: npt.NDArray[Any], device: torch.device) -> Tensor:
     return torch.from_numpy(numbers).to(device, non_blocking=True)
 
 
-def _continue(
-    log_probs: LogProbs,
-    alive: Floats,
-    only: list[int | None],
-    k: int,
-    unk: bool,
-    slots: list[int],
-    terms: Tracked | None,
-) -> _Candidates:
-    """The k best continuations of every sentence, or those to which its banks give its slots (B,).
-
-    See ``_candidates``.
-    """
-    total, words = _candidates(log_probs, alive, only, k, unk, terms)
-    if terms is None:
-        return _best_of_sentences(total, words, len(only), k)
-    return _allocated(total, words, terms, only, slots, k)
-
-
 def _candidates(
-    log_probs: LogProbs, alive: Floats, only: list[int | None], k: int, unk: bool, terms: Tracked | None
-) -> tuple[Tensor, Tensor]:
-    """The k best continuations of every row and those that its terms propose, log P and words (N, C) each.
+    log_probs: LogProbs, alive: Floats, only: list[int | None], k: int, unk: bool, slots: list[int],
+    terms: Tracked | None,
+) -> _Candidates:  # fmt: skip
+    """The k best continuations of every sentence, or those to which its banks give its slots (B,).
 
     UNK is among the best only if ``unk``. log_probs (N, V), alive (N,) log P, only (B,).
     """
@@ -241,7 +223,11 @@ def _candidates(
         for of_it, word in zip(best.split(width), only, strict=True):  # the rows of a sentence
             if word is not None:
                 of_it[:, :-1] = -torch.inf
-    return torch.from_numpy(alive).float()[:, None] + best, words
+    total = torch.from_numpy(alive).float()[:, None] + best
+    found = _best_of_sentences(total, words, len(only), k)
+    if terms is not None:
+        _allocate(found, total, words, terms, only, slots, k)
+    return found
 
 
 def _best_of_sentences(total: Tensor, words: Tensor, sentences: int, k: int) -> _Candidates:
@@ -253,19 +239,13 @@ def _best_of_sentences(total: Tensor, words: Tensor, sentences: int, k: int) -> 
     return _Candidates(best.numpy(), rows.numpy(), words.view(sentences, -1).gather(1, chosen).numpy())
 
 
-def _allocated(
-    total: Tensor,
-    words: Tensor,
-    terms: Tracked,
-    only: list[int | None],
-    slots: list[int],
-    k: int,
-) -> _Candidates:
-    """The candidates of every sentence that have a slot in its banks; forced words have no banks.
+def _allocate(
+    found: _Candidates, total: Tensor, words: Tensor, terms: Tracked, only: list[int | None], slots: list[int], k: int
+) -> None:
+    """Replace the candidates of every sentence by those that have a slot in its banks; forced words have no banks.
 
     total and words: (N, C) of all. only and slots: (B,). A hypothesis is finished where slots are fewer than k.
     """
-    found = _best_of_sentences(total, words, len(only), k)
     width = len(total) // len(only)
     for i in (i for i, word in enumerate(only) if word is None):
         own = slice(i * width, (i + 1) * width)
@@ -275,7 +255,6 @@ def _allocated(
         found.log_probs[i, : len(chosen)] = log_probs.ravel()[chosen]
         found.rows[i, : len(chosen)] = own.start + chosen // total.size(1)
         found.words[i, : len(chosen)] = choices.ravel()[chosen]
-    return found
 
 
 def _rows(found: _Candidates, living: npt.NDArray[np.bool_], kept: Integers) -> tuple[Integers, Integers, Floats]:

@@ -20,16 +20,10 @@ from nmtkit.translation.translator import Translator
 
 
 class Offer(NamedTuple):
-    """A translator to serve: its public name, and the models to load, with the checksums that they had at the start."""
+    """A translator to serve: its public name, and the models to load, ``resolved`` at the start."""
 
     name: str
     models: Models
-    sums: int
-
-    @classmethod
-    def now(cls, name: str, models: Models) -> "Offer":
-        """The offer of models as they are now."""
-        return cls(name, models, models.checksum())
 
 
 class ModelLost(UserError):
@@ -76,7 +70,7 @@ def translators_of(offers: tuple[Offer, ...]) -> dict[str, Translator]:
     """
     translators = {offer.name: load_here(offer.models) for offer in offers}
     for offer in offers:
-        if offer.models.checksum() != offer.sums:
+        if offer.models.checksum() != offer.models.sums:
             raise UserError(f"{translators[offer.name].name}: has changed since the server was started; restart it")
     for translator in translators.values():
         if translator.lexicon is not None:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, fields
 from typing import Literal
 
-from nmtkit.config import HYPERPARAMETER, Resume, free, hyperparameter, require_counts
+from nmtkit.config import HYPERPARAMETER, Resume, free, hyperparameter, require_counts, require_fraction
 from nmtkit.ops.precision import TrainingPrecision
 from nmtkit.training.optimizers import Group, Optimizer
 from nmtkit.training.schedules import Schedule
@@ -69,10 +69,7 @@ class Training:
             raise ValueError(f"clip_norm: {self.clip_norm} is not above 0; null: no clipping")
         if not 0 < self.clip_factor <= 1:
             raise ValueError(f"clip_factor: {self.clip_factor} is not in (0, 1]")
-        if not 0 <= self.label_smoothing < 1:
-            raise ValueError(f"label_smoothing: {self.label_smoothing} is not in [0, 1)")
-        if not 0 <= self.word_dropout < 1:
-            raise ValueError(f"word_dropout: {self.word_dropout} is not in [0, 1)")
+        require_fraction(self, "label_smoothing", "word_dropout")
         if not 0 <= self.concatenations <= 10:
             raise ValueError(f"concatenations: {self.concatenations} is not between 0 and 10")
         if self.min_lr is not None and not (self.min_lr > 0 and self.schedule.kind == "plateau"):

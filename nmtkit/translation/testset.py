@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from nmtkit.align.posunk import UNKNOWN
+from nmtkit.align.posunk import UNKNOWN, Unknown
 from nmtkit.errors import UserError, check_lines, counted
 from nmtkit.evaluation.comparison import Compared, System
 from nmtkit.evaluation.forced import CrossEntropy, cross_entropy
-from nmtkit.evaluation.names import UnknownCounts
 from nmtkit.evaluation.subsets import unknown_free
 from nmtkit.folders import ModelFolder
 from nmtkit.lines import atomic_write, check_read_once, read_lines
@@ -184,13 +183,13 @@ def _cross_entropy(
     return cross_entropy([log_probs for [log_probs] in scored], unknown) if pairs else None
 
 
-def _unknown(translations: Sequence[Translation]) -> UnknownCounts:
+def _unknown(translations: Sequence[Translation]) -> Unknown:
     """The unknown words of the translations by kind of replacement; without replacement, all were left."""
     counts = [
         translation.unknown or (0, 0, sum(token in UNKNOWN for token in translation.tokens))
         for translation in translations
     ]
-    return UnknownCounts(*map(sum, zip(*counts, strict=True)))
+    return Unknown(*map(sum, zip(*counts, strict=True)))
 
 
 def _within(source: int, target: int, max_length: int | None) -> bool:

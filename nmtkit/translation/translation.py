@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from nmtkit.align.lexicon import Lexicon
-from nmtkit.align.posunk import Replacement, Unknown, counts
+from nmtkit.align.posunk import Replacement, Unknown, counts, most_looked_at
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError
 from nmtkit.search.beam import Floats, Hypothesis
@@ -129,7 +129,8 @@ class Writer:
         # Checked only now, because the configuration does not tell whether a model has attention.
         if blind and (request.alignment or request.attention):
             raise UserError("this model cannot align words: it has no attention")
-        links = look_alignment(hypothesis) if request.alignment else []
+        aligned = hypothesis.attention if request.alignment else None
+        links = [] if aligned is None else most_looked_at(dict(enumerate(aligned[:-1].tolist())))
         if request.replace_unk:
             if blind and not self.tgt_vocab.annotated:
                 raise UserError(
@@ -215,15 +216,3 @@ def _renumbered(parts: Sequence[Part], sources: Sequence[list[str]]) -> list[Rep
             )
         t, s = t + len(part.tokens), s + len(read)
     return replaced
-
-
-def look_alignment(hypothesis: Hypothesis) -> list[tuple[int, int]]:
-    """Each target token with the source token that has the highest attention weight, unless that is EOS.
-
-    Empty for a model without attention.
-    """
-    if hypothesis.attention is None or not hypothesis.ids:
-        return []
-    end = hypothesis.attention.shape[1] - 1
-    looks: list[int] = hypothesis.attention[:-1].argmax(axis=1).tolist()
-    return [(s, t) for t, s in enumerate(looks) if s < end]

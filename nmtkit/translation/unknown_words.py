@@ -46,29 +46,19 @@ class UnknownWords:
         if unknown:
             # Subwords have no other spelling.
             spelled = source if self.reader.segmenter else written
-            words, replaced = self._replaced(tokens, unknown, attention, source, spelled, origin)
+            # Source positions predicted by an annotated model take precedence over attention.
+            looks = dict[int, list[float]]()
+            if attention is not None:
+                looks = {t: attention[t].tolist() for t in unknown if tokens[t] in (SPELLINGS[UNK], UNKPOS[-1])}
+            if origin == "papers":
+                best = self._lexicon_of_tokens.best
+                words, replaced = replace_unknown(tokens, most_looked_at(looks), source, spelled, best)
+            else:
+                words, replaced = self._matcher.replace(tokens, [], looks, source, spelled)
         # The papers' rule copies only unknown words.
         if self.reader.segmenter and attention is not None and origin != "papers":
             words, replaced = self._respelled(words, fixed, replaced, attention, source, written)
         return words, replaced
-
-    def _replaced(
-        self,
-        tokens: list[str],
-        unknown: list[int],
-        attention: Floats | None,
-        source: list[str],
-        written: list[str],
-        origin: UnkOrigin | None,
-    ) -> tuple[list[str], list[Replacement]]:
-        """The tokens (T,) with those at unknown places replaced. written: (S,)."""
-        # Source positions predicted by an annotated model take precedence over attention.
-        looks = dict[int, list[float]]()
-        if attention is not None:
-            looks = {t: attention[t].tolist() for t in unknown if tokens[t] in (SPELLINGS[UNK], UNKPOS[-1])}
-        if origin == "papers":
-            return replace_unknown(tokens, most_looked_at(looks), source, written, self._lexicon_of_tokens.best)
-        return self._matcher.replace(tokens, [], looks, source, written)
 
     def _respelled(
         self,

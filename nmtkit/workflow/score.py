@@ -137,9 +137,10 @@ score = by_keyword(ScoreOptions, score_systems)
 
 def _read_files(paths: Sequence[Text], ref_paths: Sequence[Text], options: ScoreOptions) -> "Compared":
     """The input of a comparison of texts; logs what it assumes. Raises UserError if the texts do not correspond."""
+    from nmtkit.align.posunk import Unknown
     from nmtkit.data.vocab import Vocabulary
     from nmtkit.evaluation.comparison import Compared, System
-    from nmtkit.evaluation.names import UnknownCounts, count_symbols
+    from nmtkit.evaluation.names import count_symbols
     from nmtkit.evaluation.subsets import unknown_free
     from nmtkit.text.moses import has_moses_rules
     from nmtkit.text.pipeline import TextPipeline, is_subword
@@ -178,7 +179,7 @@ def _read_files(paths: Sequence[Text], ref_paths: Sequence[Text], options: Score
     spaced_refs = list(map(_spaced, ref_words))
     systems = [
         System(name, on, _spaced(hyps), spaced_refs, None if tokenized else text, None if tokenized else refs,
-               unknown=UnknownCounts(None, None, count_symbols(text)), language=tgt.side.language)
+               unknown=Unknown(None, None, count_symbols(text)), language=tgt.side.language)
         for name, hyps, text in zip(names, hyp_words, texts, strict=True)
     ]  # fmt: skip
     sources = [reader.tokenize(line) for line in next(every, [])]

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from nmtkit.config import nested, parse_settings
 from nmtkit.errors import UserError, refuse_string
-from nmtkit.folders import at_checkpoint
+from nmtkit.folders import ModelFolder
 from nmtkit.options import Option
 from nmtkit.translation.request import UNKNOWN
 
@@ -110,8 +110,9 @@ def paths(given: Path | str | Sequence[Path | str]) -> list[Path]:
 
 
 def models_at(given: Path | str | Sequence[Path | str], checkpoint: str | int | None) -> list[Path]:
-    """The paths of one or more model folders at a checkpoint."""
-    return at_checkpoint(paths(given), None if checkpoint is None else str(checkpoint))
+    """The paths of one or more model folders with the checkpoint selected in each; see ``ModelFolder.at``."""
+    name = None if checkpoint is None else str(checkpoint)
+    return [ModelFolder.at(folder, name).named for folder in paths(given)]
 
 
 def presets(incomplete: str) -> list[str]:

@@ -60,5 +60,5 @@ def test_lower_case_output_that_equals_a_reference_except_for_case_has_a_bleu_of
 
 def test_a_reference_of_another_length_is_refused_before_training(data: Path) -> None:
     (data / "dev.raw.tgt1").write_text("F g h i k\n")
-    with pytest.raises(UserError, match=r"dev.raw.tgt1: has 1 line, but the development set has 2; make the folder"):
+    with pytest.raises(UserError, match=r"dev.raw.tgt1 has 1 line but the development set has 2; make the folder"):
         DevelopmentSet.load(data)

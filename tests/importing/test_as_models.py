@@ -79,7 +79,7 @@ def test_it_scores_translations_and_pairs(model: Path, lines: list[list[str]], t
 
 def test_it_is_served(model: Path, lines: list[list[str]]) -> None:
     translators_of.cache_clear()
-    offers = (Offer.now("model", Models((model,), "cpu", None, None, "float32", None)),)
+    offers = (Offer("model", Models((model,), "cpu", None, None, "float32", None).resolved()),)
     models, metrics, limits = {each.name: each for each in describe(offers, Request())}, Metrics(), Limits()
     engine = Engine(partial(search, offers), 1, metrics)
     app = make_app(Service(models, engine, limits, metrics, Request(), False, None), (), ("*",))

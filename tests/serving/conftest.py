@@ -25,7 +25,7 @@ ANY, USUAL = Request(), Limits()
 
 
 def offer(folder: Path) -> Offer:
-    return Offer.now(folder.name, Models((folder,), "cpu", None, None, "float32", None))
+    return Offer(folder.name, Models((folder,), "cpu", None, None, "float32", None).resolved())
 
 
 @pytest.fixture

@@ -178,7 +178,7 @@ def test_a_model_that_does_not_support_the_servers_settings_is_named(start: Star
 def test_several_models_can_be_offered_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loading, "load_model", load_echo)
     folders = tuple(write_folder(tmp_path / name) for name in ("one", "two"))
-    offers = (Offer.now("ensemble", Models(folders, "cpu", None, None, "float32", None)),)
+    offers = (Offer("ensemble", Models(folders, "cpu", None, None, "float32", None).resolved()),)
     [told] = describe(offers, Request())
     assert (told.name, told.members, told.attention) == ("ensemble", 2, True)
     [answer] = search(offers, Batch("ensemble", Request(), False, ["a b"], None))

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 import nmtkit
-from nmtkit.align.posunk import Replacement
+from nmtkit.align.posunk import Replacement, most_looked_at
 from nmtkit.config import dump_yaml, to_dict
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError
@@ -27,7 +27,6 @@ from nmtkit.symbols import EOS
 from nmtkit.text.settings import Prep, Side
 from nmtkit.translation import loading
 from nmtkit.translation.request import Request
-from nmtkit.translation.translation import look_alignment
 from nmtkit.translation.translator import Translator
 from tests.echo import WORDS, Echo, forced, load_echo, with_lexicon, write_folder, write_model
 
@@ -76,7 +75,7 @@ def test_alignment_joins_the_subwords_of_a_word_unless_tokenized(translator: Tra
 
 def test_a_word_that_attends_most_to_eos_is_not_aligned() -> None:
     attention = np.array([[0.2, 0.7, 0.1], [0.1, 0.1, 0.8], [1.0, 0.0, 0.0]], dtype=np.float32)
-    assert look_alignment(Hypothesis([5, 6], 0.0, [], attention)) == [(1, 0)]
+    assert most_looked_at(dict(enumerate(attention[:-1].tolist()))) == [(1, 0)]
 
 
 def test_a_model_without_attention_says_that_it_cannot_align(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
