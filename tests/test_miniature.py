@@ -461,7 +461,7 @@ def test_the_sentences_of_the_page_have_the_counts_of_its_table(page: ModuleType
     assert f"Of {len(claims)} distinct claims {words[counts['reproduced']]} are reproduced" in readme
     reversed_, excluded = words[counts["reversed"]].capitalize(), words[counts["excluded"]]
     assert f"{reversed_} claims are reversed and {excluded} exclude the paper's effect" in readme
-    remaining = f"only {words[left['reversed']]} reversal and {words[left['excluded']]} exclusion survive Holm"
+    remaining = f"only {words[left['reversed']]} reversal and {words[left['excluded']]} exclusions survive Holm"
     assert remaining in readme
     assert left["reproduced"] == 0
     defects = sum("§" in claim.judge.marks for claim in claims)

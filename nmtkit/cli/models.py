@@ -74,4 +74,6 @@ def _size(name: str, preset: "Preset") -> str:
     size = f"{millions(name):.2f} M parameters"
     if preset.small is not None:
         return f"{size}, " + ("not stated in the paper" if stated is None else f"{stated:g} M in the paper")
-    return f"{size}; " + ("not trained here" if score is None else f"{score:.2f} BLEU here, recipes/multi30k/README.md")
+    return f"{size}; " + (
+        "no BLEU measured here" if score is None else f"{score:.2f} BLEU here, recipes/multi30k/README.md"
+    )

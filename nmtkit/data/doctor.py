@@ -60,9 +60,9 @@ class Finding:
     def __str__(self) -> str:
         if not self.lines:
             return f"{self.path}: {self.what}"
-        more = ", ..." if self.count > len(self.lines) else ""
-        such = f" ({self.count:,} such lines: {', '.join(map(str, self.lines))}{more})" if self.count > 1 else ""
-        return f"{at_line(self.path, self.lines[0])}: {self.what}{such}"
+        more, lines = ", ..." if self.count > len(self.lines) else "", sorted(self.lines)
+        such = f" ({self.count:,} such lines: {', '.join(map(str, lines))}{more})" if self.count > 1 else ""
+        return f"{at_line(self.path, lines[0])}: {self.what}{such}"
 
 
 class _Findings(dict[tuple[Path, str], Finding]):
@@ -102,7 +102,7 @@ def examine_text(raw: Mapping[str, Files], src: str, tgt: str) -> list[Finding]:
             for hashed in _examine_pairs(raw["train"], languages, findings):
                 file.write(hashed)
                 if hashed in heldout:
-                    findings.add(*heldout[hashed], f"the pair is also in {raw['train'].src}")
+                    findings.add(*heldout.pop(hashed), f"the pair is also in {raw['train'].src}")
         (marks,) = repeated([hashes], Path(folder, "marks"))
         for number in np.flatnonzero(marks).tolist():
             findings.add(raw["train"].src, number + 1, "the same pair as on an earlier line")
@@ -126,7 +126,9 @@ def _examine_tables(files: Files, src: str, tgt: str, findings: _Findings) -> bo
                 findings.add(file, number, f"has {counted(len(cells), 'column')}, not {least}", fatal=True)
                 sound = False
             elif len(cells) > usual:
-                findings.add(file, number, f"has more columns than the first line, {usual}; further ones are ignored")
+                findings.add(
+                    file, number, f"has more columns than the first line, {usual}; is there a tab in a sentence?"
+                )
             if number == 1 and {cell.decode(errors="ignore").lower() for cell in cells} & {src, tgt, *_HEADERS}:
                 findings.add(file, number, "looks like a header, which would be read as a sentence pair; remove it")
             if any(cell[:1] == cell[-1:] == b'"' and b'""' in cell[1:-1] for cell in cells):
@@ -272,7 +274,10 @@ def examine_ids(folder: Path) -> list[Finding]:
                 if 2 * missing > len(ids):
                     mostly.add(number + 1)
             if unknown > _MANY_UNKNOWN * tokens:
-                what = f"{unknown / tokens:.1%} of the {tokens:,} tokens are unknown words; use more words, or BPE"
+                what = (
+                    f"{unknown / tokens:.1%} of the {tokens:,} tokens are unknown: words need a larger vocabulary, or "
+                    "BPE; subwords have characters that the training text does not have"
+                )
                 findings.append(Finding(folder / f"{split}.{side}", what))
             if mostly.count:
                 findings.append(mostly)

@@ -153,10 +153,22 @@ def find_raw(
             raise UserError(f"{folder / split}.{missing[0]}: no such file (nor .gz or .zst)")
         if not missing:
             raw[split] = Files(by_language[src], by_language[tgt])
+            _warn_of_columns(raw[split])
         elif split != "dev" or not sampled:
             unless = "; set `dev_size` to sample one from train" if split == "dev" else ""
             log.warning(f"{folder}/ has no {split}.{src} and {split}.{tgt}: there will be no {split} set{unless}")
     return raw, src, tgt
+
+
+def _warn_of_columns(files: Files) -> None:
+    """Warn of a table with more columns than the two that are read."""
+    (table, column), _ = map(file_of, files)
+    columns = next((line.count(b"\t") + 1 for line in raw_lines(table)), 0) if column else 0
+    if columns > 2:
+        others = " ".join(f"{table}:{number}" for number in (2, 3))
+        log.warning(
+            f"{table}: only the first 2 of {columns} columns are read; name other ones, as nmtkit prep --train {others}"
+        )
 
 
 # Two or three letters and an optional region or script: en, pt-BR, zh_Hant.
@@ -183,6 +195,12 @@ def _direction(folder: Path, languages: list[str], src: str | None, tgt: str | N
         raise UserError(f"{folder}/ has {a} and {b}: which one is the source? Add `src_lang` {a} or `src_lang` {b}")
     found = f"has text in {', '.join(languages)}" if languages else "has no train.LANGUAGE"
     raise UserError(f"{folder}/ {found}: name two languages, for example `src_lang` en and `tgt_lang` fr")
+
+
+def names_swapped(files: Files, src: str, tgt: str) -> bool:
+    """Whether the file names end in the two languages, but in the other order."""
+    ends = [re.sub(r"\.(?:gz|zst)$", "", path.name).rpartition(".")[2] for path in files]
+    return ends == [tgt, src]
 
 
 def language_of(path: Path) -> str:

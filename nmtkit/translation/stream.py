@@ -66,7 +66,7 @@ def decoded(raw: Iterable[bytes], place: str, warn: Callable[[str], None]) -> It
                 warn(f"{place}:{number}: byte 0x{line[error.start]:02X} is not UTF-8; translated as \ufffd")
         yield decode_line(line, number)
     if bad > WARNINGS:
-        warn(f"{place}: {bad} lines are not UTF-8")
+        warn(f"{place}: {bad} lines are not UTF-8; if they are in another encoding, convert them with iconv")
 
 
 class Stream:

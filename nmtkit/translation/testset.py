@@ -90,8 +90,8 @@ def read_held_out(data: Path, split: Split) -> HeldOut:
     """
     source, first, *others = data / f"{split}.raw.src", *reference_files(data, split)
     if not first.exists():
-        dev = ", score the dev set: nmtkit score --split dev" if split == "test" else ""
-        raise UserError(f"{first}: not found; prepare a {split} set{dev}, or give files: nmtkit score HYP... REF")
+        instead = ", score the dev set: nmtkit score --split dev, or give files: nmtkit score HYP... REF"
+        raise UserError(f"{first}: not found; prepare a {split} set{instead if split == 'test' else ''}")
     # References first, so that the message names the source if its length differs.
     *refs, sources = read_set([first, *others, source])
     return HeldOut(sources, refs, source, [first, *others])

@@ -57,7 +57,9 @@ def write_document(input: Path | str, output: Path | str, request: Request, opti
     with nullcontext(sys.stdout.buffer) if str(output) == "-" else atomic_write(output, "wb") as file:
         windows = translate_windows(planned.sentences, request, options)
         found = zip(planned.sentences, chain.from_iterable(windows), strict=True)
-        file.write(document.write(planned.finish(align(translator, line, best) for line, [best] in found)))
+        # All of them first: only the end of the windows brings warnings.
+        answers = [align(translator, line, best) for line, [best] in found]
+        file.write(document.write(planned.finish(answers)))
 
 
 def write_translation(options: DocumentOptions) -> None:

@@ -211,14 +211,20 @@ def _names(arguments: Sequence[str]) -> str:
 
 def _files(options: PrepOptions, src: str | None, tgt: str | None) -> "tuple[Mapping[str, Files], str, str]":
     """The files of each set, named or in the folder ``raw``, and the two languages."""
-    from nmtkit.text.raw import Files, find_raw, language_of
+    from nmtkit.text.raw import Files, find_raw, language_of, names_swapped
 
     # Named files replace all sets of the folder, so that none of these is used unnoticed.
     if options.train is None:
         return find_raw(Path(options.raw), src, tgt, options.dev_size is not None)
     named = {"train": options.train, "dev": options.dev, "test": options.test}
     files = {split: Files(*map(Path, pair)) for split, pair in named.items() if pair}
-    return files, src or language_of(files["train"].src), tgt or language_of(files["train"].tgt)
+    src, tgt = src or language_of(files["train"].src), tgt or language_of(files["train"].tgt)
+    for pair in files.values():
+        if src != tgt and names_swapped(pair, src, tgt):
+            raise UserError(
+                f"{pair.src}, {pair.tgt}: the source language is {src}, the target language {tgt}; swap them"
+            )
+    return files, src, tgt
 
 
 def _side(

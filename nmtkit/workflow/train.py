@@ -90,6 +90,8 @@ def _run(options: TrainOptions) -> "Progress":
     data, records = Path(options.data), options.records
     if (folder.path / "manifest.json").exists():
         raise UserError(f"`output` {folder}: is a data folder; name another one")
+    if raw := [path for path in folder.path.glob("train.*") if path.name != "train.log"]:
+        raise UserError(f"`output` {folder}: has raw text ({raw[0].name}); name another folder")
     # First, because only one of several processes logs and writes.
     with distributed.processes(choose_device(options.device)) as chosen:
         first = not distributed.rank()

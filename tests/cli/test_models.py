@@ -58,7 +58,7 @@ def test_a_preset_is_shown_in_full_as_a_configuration_for_train(nmtkit: Run, fol
     ("preset", "said"),
     [
         ("bideep-small", "8.16 M parameters; 38.49 BLEU here, recipes/multi30k/README.md"),
-        ("bideep-large-small", "12.52 M parameters; not trained here"),
+        ("bideep-large-small", "12.52 M parameters; no BLEU measured here"),
     ],
 )
 def test_a_small_version_is_shown_with_its_measured_score(nmtkit: Run, preset: str, said: str) -> None:

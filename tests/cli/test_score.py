@@ -493,7 +493,7 @@ def test_the_development_set_can_be_scored_instead(nmtkit: Run, model: SimpleNam
     assert Path("run/dev.hyp").exists()
     assert not Path("run/test.hyp").exists()
     Path("data/dev.raw.tgt").unlink()
-    complaint = "data/dev.raw.tgt: not found; prepare a dev set, or give files: nmtkit score HYP... REF"
+    complaint = "data/dev.raw.tgt: not found; prepare a dev set"
     assert nmtkit("score", "--split", "dev") == (1, "", f"nmtkit: error: {complaint}\n")
 
 

@@ -123,6 +123,9 @@ def test_a_folder_that_cannot_be_resumed_is_not_changed(prepared: Path, nmtkit: 
     refused = nmtkit(*TRAIN, "-o", "data")
     assert refused.err.endswith("nmtkit: error: --output data: is a data folder; name another one\n")
     assert not Path("data/config.yaml").exists()
+    refused = nmtkit(*TRAIN, "-o", "raw")
+    assert re.search(r"--output raw: has raw text \(train\.\w+\); name another folder\n$", refused.err)
+    assert not Path("raw/config.yaml").exists()
 
 
 def test_a_file_without_an_architecture_changes_the_default_or_the_run(prepared: Path, nmtkit: Nmtkit) -> None:

@@ -134,7 +134,8 @@ def test_many_lines_that_are_not_utf8_are_counted(filtered: Callable[..., Any]) 
     status, out, err = filtered(b"\xe9\n" * 100)
     assert (status, len(out.splitlines())) == (0, 100)
     assert len(err.splitlines()) == 6
-    assert err.splitlines()[-1] == "nmtkit: warning: standard input: 100 lines are not UTF-8"
+    remedy = "if they are in another encoding, convert them with iconv"
+    assert err.splitlines()[-1] == f"nmtkit: warning: standard input: 100 lines are not UTF-8; {remedy}"
 
 
 def test_a_byte_order_mark_is_no_text(filtered: Callable[..., Any]) -> None:

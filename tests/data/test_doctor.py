@@ -91,6 +91,15 @@ def test_a_test_pair_that_is_in_the_training_text_is_found(tmp_path: Path) -> No
     assert str(finding) == f"{tmp_path}/test.en:7: the pair is also in {tmp_path}/train.en"
 
 
+def test_a_test_pair_that_occurs_twice_in_the_training_text_is_counted_once(tmp_path: Path) -> None:
+    sides = corpus(tmp_path)
+    for test, train in zip(sides["test"], sides["train"], strict=True):
+        test[6], test[3], train[80] = train[33], train[50], train[33]
+    found = {finding.what: str(finding) for finding in examine(tmp_path, sides)}
+    also = f"the pair is also in {tmp_path}/train.en"
+    assert found[also] == f"{tmp_path}/test.en:4: {also} (2 such lines: 4, 7)"
+
+
 def test_a_translation_that_is_its_source_is_found(tmp_path: Path) -> None:
     sides = corpus(tmp_path)
     sides["dev"][1][3] = sides["dev"][0][3]
@@ -124,7 +133,7 @@ def test_odd_rows_of_a_table_are_found(tmp_path: Path) -> None:
     assert found[:3] == [
         f"{table}:1: looks like a header, which would be read as a sentence pair; remove it",
         f"{table}:5: quoted as in CSV; export the table as tab-separated text without quotes",
-        f"{table}:7: has more columns than the first line, 2; further ones are ignored",
+        f"{table}:7: has more columns than the first line, 2; is there a tab in a sentence?",
     ]
 
 
@@ -230,5 +239,5 @@ def test_words_that_the_vocabulary_leaves_out_are_counted(tmp_path: Path) -> Non
     prepare(raw, tmp_path / "data", words, workers=1)
     encode(tmp_path / "data", None, None, 2, False, 1)
     found = [str(finding) for finding in examine_ids(tmp_path / "data")]
-    assert any("dev.src: " in line and "tokens are unknown words" in line for line in found)
+    assert any("dev.src: " in line and "tokens are unknown: " in line for line in found)
     assert f"{tmp_path}/data/dev.src:8: more than half of the words are unknown" in found

@@ -493,6 +493,16 @@ def test_the_name_of_a_table_says_which_side_is_the_source(folder: Callable[...,
     assert find_raw(folder("train.fr-en.tsv"), "en", None)[1:] == ("en", "fr")
 
 
+def test_a_table_with_more_columns_than_two_is_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "train.en-fr.tsv").write_text("1\tone\tun\tcounted\n")
+    (tmp_path / "dev.en-fr.tsv").write_text("one\tun\n")
+    find_raw(tmp_path, None, None)
+    [told] = [message for message in caplog.messages if "are read" in message]
+    table = tmp_path / "train.en-fr.tsv"
+    remedy = f"name other ones, as nmtkit prep --train {table}:2 {table}:3"
+    assert told == f"{table}: only the first 2 of 4 columns are read; {remedy}"
+
+
 @pytest.mark.parametrize(
     ("names", "src", "tgt", "message"),
     [

@@ -34,6 +34,12 @@ def test_a_file_with_the_name_of_a_document_is_translated_as_one(
     assert (folder / "out.html").read_text() == PAGE
 
 
+def test_characters_that_the_model_never_saw_are_warned_of(folder: Path, nmtkit: Callable[..., Any]) -> None:
+    (folder / "page.html").write_text("<p>a \U0001f600</p><p>b</p>")
+    outcome = nmtkit("translate", "page.html", "-o", "out.html")
+    assert outcome.err == "1 line with characters that run never saw: \U0001f600\n"
+
+
 def test_a_document_may_be_written_to_standard_output(nmtkit: Callable[..., Any]) -> None:
     assert nmtkit("translate", "page.html").out == PAGE
 

@@ -46,6 +46,16 @@ def train(folder: Path, output: str, **arguments: Any) -> Any:
     return nmtkit.train("rnnsearch", data=folder / "data", output=folder / output, **given)
 
 
+def test_files_in_the_other_direction_are_refused(made: Path, tmp_path: Path) -> None:
+    names = {split: [made / f"raw/{split}.{language}" for language in ("en", "fr")] for split in ("train", "dev")}
+    complaint = r"{}\.fr, .*{}\.en: the source language is en, the target language fr; swap them$"
+    with pytest.raises(UserError, match=complaint.format("dev", "dev")):
+        nmtkit.prep(output=tmp_path / "data", train=names["train"], dev=names["dev"][::-1])
+    with pytest.raises(UserError, match=complaint.format("train", "train")):
+        nmtkit.prep(output=tmp_path / "data", src_lang="en", tgt_lang="fr", train=names["train"][::-1])
+    assert not (tmp_path / "data").exists()
+
+
 def test_from_raw_text_to_scores(made: Path) -> None:
     translator = nmtkit.load(made / "run", checkpoint="last")
     lines = (made / "raw/test.en").read_text().splitlines()
