@@ -160,7 +160,9 @@ def main() -> None:
         sys.exit("nmtkit: error: " + printable(" ".join(in_options_typed(str(error)).splitlines())))
     except WrongUsage as error:  # typer would print several lines
         place = error.ctx.command_path if error.ctx else "nmtkit"
-        sys.exit(f"nmtkit: error: {' '.join(error.format_message().split()).rstrip('.')}; see {place} --help")
+        # Pydantic, which typer uses, begins some messages with the name of an exception.
+        message = " ".join(error.format_message().split()).rstrip(".").replace("Value error, ", "")
+        sys.exit(f"nmtkit: error: {message}; see {place} --help")
     except BrokenPipeError:
         forget_output()
         sys.exit(1)

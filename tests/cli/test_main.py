@@ -85,6 +85,14 @@ def test_an_option_is_not_the_second_of_two_files(nmtkit: Run) -> None:
     assert result.err == "nmtkit: error: Option '--train' requires 2 arguments: SRC TGT; see nmtkit prep --help\n"
 
 
+def test_a_value_that_an_option_does_not_have_is_answered_without_names_of_exceptions(nmtkit: Run) -> None:
+    wrong = nmtkit("score", "--split", "train").err
+    assert (
+        wrong
+        == "nmtkit: error: Invalid value for '--split': 'train' is not one of 'dev', 'test'; see nmtkit score --help\n"
+    )
+
+
 def test_a_users_mistake_is_one_line_and_status_1(nmtkit: Run, fail_with: Run) -> None:
     fail_with(UserError("a.txt:3: two\nlines"))
     assert nmtkit("translate") == (1, "", "nmtkit: error: a.txt:3: two lines\n")

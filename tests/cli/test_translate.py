@@ -235,6 +235,12 @@ def test_terms_that_no_line_has_or_that_do_not_fit_are_warned_of(folder: Path, f
     assert filtered(b"a c\n", "--terms", "terms.tsv").err == ""
 
 
+def test_languages_as_the_first_term_may_be_a_header(folder: Path, filtered: Callable[..., Any]) -> None:
+    (folder / "terms.csv").write_text("en,en\nc,d\n")
+    warning = filtered(b"a c\n", "--terms", "terms.csv").err
+    assert warning == "the first term is en = en; if that is a header, delete it from the file\n"
+
+
 def test_given_translations_are_scored(folder: Path, filtered: Callable[..., Any]) -> None:
     (folder / "refs").write_text("a b\n\nx\n")
     out = filtered(b"a b\n\n\n", "--score-reference", "refs", "--scores", "sentence").out
