@@ -79,7 +79,8 @@ def _column(path: Path, column: int) -> Iterator[bytes]:
     for number, line in enumerate(_lines_of_file(path), 1):
         columns = _content(line).split(b"\t") if line.strip() else [b""] * column
         if len(columns) < column:
-            raise UserError(f"{path}:{number}: has {counted(len(columns), 'column')}, not {column}; fix the line")
+            found = f"line {number} has {counted(len(columns), 'column')}, so no column {column}"
+            raise UserError(f"{path}: {found}; fix the line, or name another column")
         yield columns[column - 1] + b"\n"
 
 

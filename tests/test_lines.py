@@ -62,7 +62,7 @@ def test_a_column_of_a_table_is_a_text(
 def test_a_line_without_the_column_is_named(tmp_path: Path) -> None:
     table = tmp_path / "text.tsv"
     table.write_text("a\tb\na b\n")
-    with pytest.raises(UserError, match=r"text\.tsv:2: has 1 column, not 2; fix the line"):
+    with pytest.raises(UserError, match=r"text\.tsv: line 2 has 1 column, so no column 2; fix the line, or name"):
         list(read_lines(f"{table}:2"))
     table.write_bytes(b"a\tb\nc\td\x93\n")
     with pytest.raises(UserError, match=r"text\.tsv:2, column 2: byte 0x93 is not UTF-8; .* iconv -f cp1252 "):
