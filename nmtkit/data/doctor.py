@@ -259,7 +259,13 @@ def examine_ids(folder: Path) -> list[Finding]:
 
     Raises UserError if the folder's ids do not match its text and vocabularies.
     """
-    findings = []
+    findings, prep = [], load_prep(folder)
+    remedies = {
+        name: "words; use more words, or BPE"
+        if side.segmentation == "words"
+        else "subwords; use a larger vocabulary, or training text with these characters"
+        for name, side in zip(SIDES, (prep.src, prep.tgt), strict=True)
+    }
     for split in SPLITS:
         if not (folder / f"{split}.src.ids").exists():
             continue
@@ -274,10 +280,7 @@ def examine_ids(folder: Path) -> list[Finding]:
                 if 2 * missing > len(ids):
                     mostly.add(number + 1)
             if unknown > _MANY_UNKNOWN * tokens:
-                what = (
-                    f"{unknown / tokens:.1%} of the {tokens:,} tokens are unknown: words need a larger vocabulary, or "
-                    "BPE; subwords have characters that the training text does not have"
-                )
+                what = f"{unknown / tokens:.1%} of the {tokens:,} tokens are unknown {remedies[side]}"
                 findings.append(Finding(folder / f"{split}.{side}", what))
             if mostly.count:
                 findings.append(mostly)

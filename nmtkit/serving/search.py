@@ -93,8 +93,7 @@ def describe(offers: tuple[Offer, ...], request: Request) -> list[Description]:
         descriptions.append(
             Description(
                 name,
-                translator.sources[0].pipeline.side.language,
-                translator.tgt_pipeline.side.language,
+                *translator.languages,
                 len(model.members) if isinstance(model, Ensemble) else 1,
                 round(translator.model_bytes / 1e6, 1),
                 translator.has_attention,

@@ -167,7 +167,7 @@ def _warn_of_columns(files: Files) -> None:
     if columns > 2:
         others = " ".join(f"{table}:{number}" for number in (2, 3))
         log.warning(
-            f"{table}: only the first 2 of {columns} columns are read; name other ones, as nmtkit prep --train {others}"
+            f"{table}: only the first 2 of {columns} columns are read; to read others: nmtkit prep --train {others}"
         )
 
 
@@ -197,15 +197,25 @@ def _direction(folder: Path, languages: list[str], src: str | None, tgt: str | N
     raise UserError(f"{folder}/ {found}: name two languages, for example `src_lang` en and `tgt_lang` fr")
 
 
-def names_swapped(files: Files, src: str, tgt: str) -> bool:
-    """Whether the file names end in the two languages, but in the other order."""
-    ends = [re.sub(r"\.(?:gz|zst)$", "", path.name).rpartition(".")[2] for path in files]
-    return ends == [tgt, src]
+def has_training_text(folder: Path) -> bool:
+    """Whether a folder has training text of two languages under names that ``find_raw`` reads."""
+    names = [path.name for path in folder.glob("train.*") if path.name != "train.log"]
+    return any(map(_RAW_TSV.fullmatch, names)) or sum(map(bool, map(_RAW_NAME.fullmatch, names))) > 1
 
 
 def language_of(path: Path) -> str:
     """The language at the end of a file name: fr for corpus.fr.gz. Raises UserError if there is none."""
-    match = re.search(rf"\.({_LANGUAGE})(?:\.gz|\.zst)?$", path.name)
-    if not match or match[1] in ("csv", "gz", "raw", "src", "tgt", "tok", "txt", "xml", "zst"):
+    if not (language := _ending(path)) or language in ("csv", "gz", "raw", "src", "tgt", "tok", "txt", "xml", "zst"):
         raise UserError(f"{path}: its name does not end in a language; give `src_lang` and `tgt_lang`")
-    return match[1]
+    return language
+
+
+def names_swapped(files: Files, src: str, tgt: str) -> bool:
+    """Whether the file names end in the two languages, but in the other order."""
+    return src != tgt and [_ending(files.src), _ending(files.tgt)] == [tgt, src]
+
+
+def _ending(path: Path) -> str | None:
+    """What may be a language at the end of a file name."""
+    match = re.search(rf"\.({_LANGUAGE})(?:\.gz|\.zst)?$", path.name)
+    return match and match[1]

@@ -71,8 +71,13 @@ class Translator:
     lexicon: Lexicon | None  # for unknown words and shortlists
 
     def __repr__(self) -> str:
-        languages = f"{self.sources[0].pipeline.side.language} to {self.tgt_pipeline.side.language}"
+        languages = " to ".join(self.languages)
         return f"<Translator {self.name}: {languages}, {self.model_bytes / 1e6:.1f} MB on {self.device}>"
+
+    @property
+    def languages(self) -> tuple[str, str]:
+        """Source and target language."""
+        return self.sources[0].pipeline.side.language, self.tgt_pipeline.side.language
 
     @overload
     def translate(

@@ -50,7 +50,7 @@ def write_document(input: Path | str, output: Path | str, request: Request, opti
 
         keep = patterns(options.keep)
         translator = translator_of(models_of(options, models_at(options.model, options.checkpoint)))
-    src, tgt = translator.sources[0].pipeline.side.language, translator.tgt_pipeline.side.language
+    src, tgt = translator.languages
     document = read_document(str(input), data, options.columns, tgt)
     planned = plan(document.segments, src, tgt, stand_ins(translator), keep)
     request = replace(request, attention=planned.aligned, quality=True)

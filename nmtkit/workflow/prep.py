@@ -220,7 +220,7 @@ def _files(options: PrepOptions, src: str | None, tgt: str | None) -> "tuple[Map
     files = {split: Files(*map(Path, pair)) for split, pair in named.items() if pair}
     src, tgt = src or language_of(files["train"].src), tgt or language_of(files["train"].tgt)
     for pair in files.values():
-        if src != tgt and names_swapped(pair, src, tgt):
+        if names_swapped(pair, src, tgt):
             raise UserError(
                 f"{pair.src}, {pair.tgt}: the source language is {src}, the target language {tgt}; swap them"
             )

@@ -81,6 +81,7 @@ def _run(options: TrainOptions) -> "Progress":
     experiment = plan(options)
     from nmtkit.experiment.plan import examine_plan
     from nmtkit.experiment.run import run_experiment
+    from nmtkit.text.raw import has_training_text
     from nmtkit.training import distributed
     from nmtkit.training.metrics import RECORDS
     from nmtkit.training.tensorboard import TensorBoard
@@ -90,8 +91,8 @@ def _run(options: TrainOptions) -> "Progress":
     data, records = Path(options.data), options.records
     if (folder.path / "manifest.json").exists():
         raise UserError(f"`output` {folder}: is a data folder; name another one")
-    if raw := [path for path in folder.path.glob("train.*") if path.name != "train.log"]:
-        raise UserError(f"`output` {folder}: has raw text ({raw[0].name}); name another folder")
+    if not folder.config.exists() and has_training_text(folder.path):
+        raise UserError(f"`output` {folder}: is the folder of the raw text; name another one")
     # First, because only one of several processes logs and writes.
     with distributed.processes(choose_device(options.device)) as chosen:
         first = not distributed.rank()

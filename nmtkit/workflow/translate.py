@@ -110,9 +110,10 @@ def translate_windows(
     if request.replace_unk and translator.lexicon is None:
         remedy = "give one made by nmtkit align as `lexicon`"
         log.warning(f"{translator.name} has no lexicon, so unknown words are only copied; {remedy}")
-    languages = (translator.sources[0].pipeline.side.language, translator.tgt_pipeline.side.language)
-    if request.terms and request.terms[0] == languages:
-        log.warning(f"the first term is {' = '.join(languages)}; if that is a header, delete it from the file")
+    if request.terms and request.terms[0] == translator.languages:
+        log.warning(
+            f"the first term is {' = '.join(translator.languages)}; if that is a header, delete it from the file"
+        )
     copies = CAN_FORK and translator.device.type == "cpu"
     # Without fork, each process loads the models.
     jobs = options.jobs or (processes_for(translator) if copies else 1)

@@ -97,7 +97,7 @@ def test_words_that_an_encoded_text_does_not_know_are_found(nmtkit: Run) -> None
     assert nmtkit("vocab", "--src-size", 5, "-j1").status == 0
     status, out, _ = nmtkit("doctor", "-s", "en")
     assert status == 0
-    assert "data/train.src: 50.0% of the 4 tokens are unknown: words need a larger vocabulary, or BPE; " in out
+    assert "data/train.src: 50.0% of the 4 tokens are unknown words; use more words, or BPE\n" in out
 
 
 def test_a_preset_that_does_not_fit_into_the_memory_is_a_failure(nmtkit: Run, monkeypatch: pytest.MonkeyPatch) -> None:

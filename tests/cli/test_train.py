@@ -124,8 +124,18 @@ def test_a_folder_that_cannot_be_resumed_is_not_changed(prepared: Path, nmtkit: 
     assert refused.err.endswith("nmtkit: error: --output data: is a data folder; name another one\n")
     assert not Path("data/config.yaml").exists()
     refused = nmtkit(*TRAIN, "-o", "raw")
-    assert re.search(r"--output raw: has raw text \(train\.\w+\); name another folder\n$", refused.err)
+    assert refused.err.endswith("nmtkit: error: --output raw: is the folder of the raw text; name another one\n")
     assert not Path("raw/config.yaml").exists()
+
+
+def test_only_a_new_run_is_refused_in_a_folder_of_raw_text(prepared: Path, nmtkit: Nmtkit) -> None:
+    for name in ("train.sh", "train.log"):  # no text of two languages
+        Path("own").mkdir(exist_ok=True)
+        Path("own", name).touch()
+    assert nmtkit(*TRAIN, "-o", "own").status == 0
+    for language in ("en", "fr"):
+        Path(f"own/train.{language}").touch()
+    assert nmtkit(*TRAIN, "-o", "own").status == 0  # a run that exists may be resumed
 
 
 def test_a_file_without_an_architecture_changes_the_default_or_the_run(prepared: Path, nmtkit: Nmtkit) -> None:

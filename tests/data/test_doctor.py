@@ -239,5 +239,17 @@ def test_words_that_the_vocabulary_leaves_out_are_counted(tmp_path: Path) -> Non
     prepare(raw, tmp_path / "data", words, workers=1)
     encode(tmp_path / "data", None, None, 2, False, 1)
     found = [str(finding) for finding in examine_ids(tmp_path / "data")]
-    assert any("dev.src: " in line and "tokens are unknown: " in line for line in found)
+    assert any("dev.src: " in line and "tokens are unknown words" in line for line in found)
     assert f"{tmp_path}/data/dev.src:8: more than half of the words are unknown" in found
+
+
+def test_unknown_subwords_need_other_text_instead_of_bpe(tmp_path: Path) -> None:
+    sides = corpus(tmp_path)
+    sides["dev"][0][:] = ["\u03b1\u03b2 \u03b3".encode()] * len(sides["dev"][0])
+    raw = {split: write(tmp_path, split, pair) for split, pair in sides.items()}
+    prepare(raw, tmp_path / "data", Prep(Side("en"), Side("fr"), 20), workers=1)
+    encode(tmp_path / "data", None, None, 2, False, 1)
+    findings = [finding for finding in examine_ids(tmp_path / "data") if "%" in finding.what]
+    [told] = [str(finding) for finding in findings if finding.path.name == "dev.src"]
+    remedy = "use a larger vocabulary, or training text with these characters"
+    assert told.endswith(f" tokens are unknown subwords; {remedy}")

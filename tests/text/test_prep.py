@@ -499,7 +499,7 @@ def test_a_table_with_more_columns_than_two_is_warned_of(tmp_path: Path, caplog:
     find_raw(tmp_path, None, None)
     [told] = [message for message in caplog.messages if "are read" in message]
     table = tmp_path / "train.en-fr.tsv"
-    remedy = f"name other ones, as nmtkit prep --train {table}:2 {table}:3"
+    remedy = f"to read others: nmtkit prep --train {table}:2 {table}:3"
     assert told == f"{table}: only the first 2 of 4 columns are read; {remedy}"
 
 

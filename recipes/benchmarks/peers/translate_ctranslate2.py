@@ -17,7 +17,7 @@ translator = ctranslate2.Translator(
 with open(source, encoding="utf-8") as file:
     lines = [line.split() for line in file]
 lengths = {"min_decoding_length": int(least), "max_decoding_length": int(most)}
-if device == "cuda":  # the other toolkits' times contain less of the first use of a GPU
+if device == "cuda":  # a warm-up, as nmtkit has; the times of JoeyNMT and OpenNMT-py include the first use of the GPU
     translator.translate_batch(lines[: int(batch)], beam_size=5, **lengths)
 began = time.perf_counter()
 # It sorts the lines by length itself.
