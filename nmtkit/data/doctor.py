@@ -23,7 +23,7 @@ from nmtkit.symbols import UNK
 from nmtkit.text.hashes import pair_hash, repeated
 from nmtkit.text.manifest import read_json
 from nmtkit.text.pipeline import CONTROL
-from nmtkit.text.raw import NO_WORDS, Files, has_words, pairs_of
+from nmtkit.text.raw import NO_WORDS, QUOTED, Files, has_words, pairs_of, quoted_as_csv
 from nmtkit.text.round_trip import ENOUGH, describe_loss
 from nmtkit.text.rules import characters
 from nmtkit.text.scripts import WITHOUT_SPACES, base_language, wrong_script
@@ -131,8 +131,8 @@ def _examine_tables(files: Files, src: str, tgt: str, findings: _Findings) -> bo
                 )
             if number == 1 and {cell.decode(errors="ignore").lower() for cell in cells} & {src, tgt, *_HEADERS}:
                 findings.add(file, number, "looks like a header, which would be read as a sentence pair; remove it")
-            if any(cell[:1] == cell[-1:] == b'"' and b'""' in cell[1:-1] for cell in cells):
-                findings.add(file, number, "quoted as in CSV; export the table as tab-separated text without quotes")
+            if quoted_as_csv(line):
+                findings.add(file, number, QUOTED)
     return sound
 
 

@@ -4,7 +4,7 @@ import hashlib
 import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import count
+from itertools import count, islice
 from pathlib import Path
 from typing import NamedTuple
 from unicodedata import is_normalized
@@ -16,6 +16,7 @@ from nmtkit.machine.processes import Workers
 from nmtkit.machine.progress import progress
 
 NO_WORDS = "no pair of the development set has words on both sides"
+QUOTED = "quoted as in CSV; export the table as tab-separated text without quotes"
 
 log = logging.getLogger(__name__)
 
@@ -68,6 +69,9 @@ def read_all(raw: Mapping[str, Files], references: Sequence[Path], pool: Workers
             raise UserError(f"{file}: not a regular file, which prep needs to read more than once; copy it to a file")
         if column is None and re.search(r"\.tsv(?:\.gz|\.zst)?$", file.name):
             raise UserError(f"{file}: a table; name a column of it for each side, as {file}:1")
+    for table in dict.fromkeys(file for file, column in map(file_of, paths) if column):
+        if any(map(quoted_as_csv, islice(raw_lines(table), 10_000))):
+            log.warning(f"{table}: {QUOTED}; its quotes are read as text")
     with progress("counting lines"):
         contents = dict(zip(paths, pool.map(read, paths), strict=True))
     for src, tgt in ((src, tgt) for src, *others in groups.values() for tgt in others):
@@ -82,6 +86,9 @@ def read_all(raw: Mapping[str, Files], references: Sequence[Path], pool: Workers
     if not contents[raw["train"].src].lines:
         raise UserError(f"{raw['train'].src}: no lines; there is nothing to train on")
     every = {split: [contents[path] for path in group] for split, group in groups.items()}
+    for split, (one, other, *_) in every.items():
+        if one.lines and one.sha256 == other.sha256:
+            log.warning(f"{raw[split].src}, {raw[split].tgt}: the same text on both sides")
     for split in SPLITS[1:]:
         if split in every and every[split][:2] == every["train"]:
             log.warning(
@@ -99,6 +106,12 @@ def pairs_of(files: Files) -> Iterator[tuple[str, str]]:
 def has_words(files: Files) -> bool:
     """True if any pair has words on both sides."""
     return any(src.split() and tgt.split() for src, tgt in pairs_of(files))
+
+
+def quoted_as_csv(line: bytes) -> bool:
+    """Whether a cell of a line of a table is in quotes, with each quote inside doubled."""
+    cells = [cell.strip() for cell in line.split(b"\t")]
+    return any(cell[:1] == cell[-1:] == b'"' and b'""' in cell[1:-1] for cell in cells)
 
 
 def read(path: Path) -> Content:

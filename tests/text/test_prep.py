@@ -1089,3 +1089,24 @@ def test_a_development_set_that_is_the_training_text_is_named(
     assert [message.split(":")[0] for message in same] == [
         f"{files.src}, {files.tgt}" for files in (raw["dev"], raw["test"])
     ]
+
+
+def test_the_same_text_on_both_sides_is_warned_of(
+    raw: dict[str, Files], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    copy = tmp_path / "copy.fr"
+    copy.write_bytes(raw["train"].src.read_bytes())
+    prepare(raw | {"train": Files(raw["train"].src, copy)}, tmp_path / "data", WORDS, workers=1)
+    same = [message for message in caplog.messages if "both sides" in message]
+    assert same == [f"{raw['train'].src}, {copy}: the same text on both sides"]
+
+
+def test_a_named_table_with_quotes_as_in_csv_is_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    rows = [f"The cat is {n}.\tLe chat a {n}." for n in range(20)]
+    for name, last in (("plain", '"Yes"\t« Oui »'), ("quoted", '"He said ""Yes""."\tIl dit « Oui ».')):
+        write(tmp_path / f"{name}.tsv", [*rows, last])
+        sides = Files(tmp_path / f"{name}.tsv:1", tmp_path / f"{name}.tsv:2")
+        prepare({"train": sides}, tmp_path / name, WORDS, workers=1)
+    [told] = [message for message in caplog.messages if "quoted" in message]
+    assert told.startswith(f"{tmp_path / 'quoted.tsv'}: quoted as in CSV; export the table")
+    assert told.endswith("; its quotes are read as text")
