@@ -2,12 +2,12 @@
 
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from nmtkit.cli.options import OUTPUT_FILE, check_output, log, open_output
 from nmtkit.cli.parameters import Without
@@ -21,6 +21,9 @@ from nmtkit.translation.stream import Stream, decoded
 from nmtkit.translation.terms import read_terms
 from nmtkit.workflow.document import write_document
 from nmtkit.workflow.translate import LineOptions, translate_text
+
+if TYPE_CHECKING:
+    from nmtkit.translation.translation import Translation
 
 
 def translate(
@@ -129,15 +132,7 @@ def translate(
         terms=None if terms is None else read_terms(terms), quality=as_json,
     )  # fmt: skip
     beside = prefix or score_reference  # Request refuses both
-    read = [path for path in (input, beside, terms, options.lexicon) if path is not None]
-    check_read_once(read)
-    check_output("--output", output, *read)
-    if attention:
-        check_output("--attention", attention, *read)
-        if output != "-" and real_path(attention) == real_path(Path(output)):
-            raise UserError(f"--attention {attention}: is also the output of the translations; choose another file")
-        if attention.suffix != ".npz":
-            raise UserError(f"--attention {attention}: must be an .npz file; choose a name that ends in .npz")
+    _check_files([path for path in (input, beside, terms, options.lexicon) if path is not None], output, attention)
     if is_document(input):
         lines_only = {"--json": as_json, "--scores": scores != "none"}
         if given := [name for name, value in lines_only.items() if value]:
@@ -148,13 +143,10 @@ def translate(
         raise UserError(
             "--lexicon: is for unknown words, a shortlist or --keep; add --replace-unk, --shortlist or --keep"
         )
-    if score_reference is not None and scores == "none":
-        scores = "sentence"  # a reference is given for its score
     # Tell a user at a terminal that the command waits for input.
     typed = input == "-" and sys.stdin is not None and sys.stdin.isatty()
     if typed:
         print("Type lines to translate; end with Ctrl-D.", file=sys.stderr)
-
     stream = Stream() if input == "-" else None
     raw, ready = (stream, stream.ready) if stream else (raw_lines(input), options.ready)
     place = "standard input" if input == "-" else input
@@ -163,35 +155,78 @@ def translate(
     windows = translate_text(replace(options, lines=pairs, request=request, ready=ready))
     from nmtkit.translation import formats  # imports torch
 
-    # No progress bar between the translations, or in what is typed.
-    shown = sys.stderr.isatty() and not typed and (output != "-" or not sys.stdout.isatty())
+    if score_reference is not None and scores == "none":
+        scores = "sentence"  # a reference is given for its score
+    line = formats.json_object if as_json else formats.moses if request.n_best else partial(formats.columns, scores)
+    _summarise(_write(windows, line, output, attention, typed), request, terms)
+
+
+def _check_files(read: Sequence[Path | str], output: str, attention: Path | None) -> None:
+    """Raise UserError if a file is read twice or would be overwritten."""
+    check_read_once(read)
+    check_output("--output", output, *read)
+    if attention:
+        check_output("--attention", attention, *read)
+        if output != "-" and real_path(attention) == real_path(Path(output)):
+            raise UserError(f"--attention {attention}: is also the output of the translations; choose another file")
+        if attention.suffix != ".npz":
+            raise UserError(f"--attention {attention}: must be an .npz file; choose a name that ends in .npz")
+
+
+@dataclass
+class _Totals:
+    """What is reported when all lines are translated."""
+
+    lines: int = 0
+    long: int = 0  # lines that were translated in pieces
+    unknown: Counter[str] = field(default_factory=Counter)  # unknown words by what became of them
+    met: Counter[bool] = field(default_factory=Counter)  # terms of the lines, by whether they are in the translation
+
+
+def _write(
+    windows: Iterable[Sequence[Sequence["Translation"]]], line: Callable[[int, "Translation"], str], output: str,
+    attention: Path | None, typed: bool,
+) -> _Totals:  # fmt: skip
+    """Write the translations of each line, the best first, as text and the attention of the best as arrays.
+
+    typed: the user types the lines, so that a progress bar would be in the way.
+    """
+    from nmtkit.translation import formats
+
     done: AbstractContextManager[Callable[[int], None]] = nullcontext(lambda lines: None)
-    if shown:
+    if sys.stderr.isatty() and not typed and (output != "-" or not sys.stdout.isatty()):
         from nmtkit.machine.progress import progress  # rich, which a pipe does without
 
         done = progress("translating")
-    line = formats.json_object if as_json else formats.moses if request.n_best else partial(formats.columns, scores)
-    number = long = 0
-    unknown, met = Counter[str](), Counter[bool]()  # met: whether terms of the lines are in the translation
+    totals = _Totals()
     with open_output(output) as written, formats.attention_arrays(attention) as keep, done as advance:
         for found in windows:
-            for best in found:
-                written.writelines(f"{line(number, translation)}\n" for translation in best)
-                keep(number, best[0])  # --attention has no n-best list
-                number, long = number + 1, long + (best[0].pieces > 1)
-                unknown.update(best[0].unknown._asdict() if best[0].unknown else {})
-                met.update(term.form is not None for term in best[0].terms or ())
+            for translations in found:
+                best = translations[0]
+                written.writelines(f"{line(totals.lines, translation)}\n" for translation in translations)
+                keep(totals.lines, best)
+                totals.lines += 1
+                totals.long += best.pieces > 1
+                totals.unknown.update(best.unknown._asdict() if best.unknown else {})
+                totals.met.update(term.form is not None for term in best.terms or ())
             written.flush()  # the reader may wait for this before the next line
             advance(len(found))
-    if any(unknown.values()):
-        parts = f"{unknown['translated']} translated, {unknown['copied']} copied, {unknown['left']} left"
+    return totals
+
+
+def _summarise(totals: _Totals, request: Request, terms: Path | None) -> None:
+    """Report what became of unknown words, terms and long lines."""
+    if any(totals.unknown.values()):
+        parts = ", ".join(f"{totals.unknown[name]} {name}" for name in ("translated", "copied", "left"))
         log.info(f"nmtkit: unknown words ({request.unk_origin or 'matched'}): {parts}")
-    if terms and number and not met:
+    if terms and totals.lines and not totals.met:
         _warn(f"no line has a term of {terms}; terms are whole words, in upper and lower case as in the file")
-    if missing := met[False]:
-        _warn(f"{missing} of {counted(met.total(), 'term')} did not fit into the translations; --json names them")
-    if long:
-        they, were = ("1 line is", "was") if long == 1 else (f"{long} lines are", "were")
+    if missing := totals.met[False]:
+        _warn(
+            f"{missing} of {counted(totals.met.total(), 'term')} did not fit into the translations; --json names them"
+        )
+    if totals.long:
+        they, were = ("1 line is", "was") if totals.long == 1 else (f"{totals.long} lines are", "were")
         _warn(f"{they} longer than {request.limit} tokens (--max-input-length) and {were} translated in pieces")
 
 
