@@ -9,7 +9,7 @@ import logging
 import re
 import string
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from html import unescape
 from typing import NamedTuple
 
@@ -158,46 +158,66 @@ def restore(aligned: Aligned, holes: Sequence[Hole]) -> Filled:
     no place: it follows the word that attends most to the source word before it.
     """
     words = [next((s for s, span in enumerate(aligned.source) if _overlap(span, hole.place)), None) for hole in holes]
-    text, target, weights = aligned.text, aligned.target, aligned.weights
+    numbered = [*enumerate(zip(holes, words, strict=True))]
     edits, lost = list[_Edit](), list[str]()
-    for number, (hole, word) in enumerate(zip(holes, words, strict=True)):
-        copies = re.finditer(rf"(?<!\w){hole.stand_in}(?!\w)", text) if hole.stand_in else ()
-        spans = sorted((Span(*copy.span()) for copy in copies), key=lambda span: -_attention(aligned, span, word))
-        edits += [_Edit(*_around(text, span, hole), hole.text, number) for span in spans[:1]]
-        edits += [_Edit(*span, "") for span in spans[1:]]
+    for number, (hole, word) in numbered:
+        edits += _instead_of_stand_in(aligned, number, hole, word)
     placed = {edit.hole for edit in edits}
-    free = {t for t, span in enumerate(target) if not any(_overlap(span, Span(*edit[:2])) for edit in edits)}
-    looks_at = weights.argmax(axis=1) if weights.size else []
-    for number, (hole, word) in enumerate(zip(holes, words, strict=True)):
+    free = {t for t, span in enumerate(aligned.target) if not any(_overlap(span, Span(*edit[:2])) for edit in edits)}
+    for number, (hole, word) in numbered:
         if number in placed:
             continue
-        own = {t for t in free if word is not None and weights[t, word] > 0 and looks_at[t] == word}
-        if own:  # the words that the model wrote instead of a copy
-            first = last = max(own, key=lambda t: float(weights[t, word]))
-            while first - 1 in own:
-                first -= 1
-            while last + 1 in own:
-                last += 1
-            free -= {*range(first, last + 1)}
-            edits.append(_Edit(*_around(text, Span(target[first].start, target[last].end), hole), hole.text, number))
-            continue
-        lost.append(hole.text)
-        before = max(range(len(target)), key=lambda t: weights[t, word - 1], default=None) if word else None
-        place = target[before].end if before is not None else 0 if hole.place.start == 0 else len(text)
-        # After other placeholders there.
-        place = max([place, *(edit.end for edit in edits if edit.start < place < edit.end)])
-        start, end = _around(text, Span(place, place), hole)
-        edits.append(_Edit(start, start, " " if start and not (text[start - 1].isspace() or hole.joined[0]) else ""))
-        edits.append(_Edit(start, end, hole.text, number))
-        edits.append(_Edit(end, end, " " if text[end : end + 1].isalnum() and not hole.joined[1] else ""))
+        if taken := _written_for(aligned, word, free):
+            free.difference_update(taken)
+            span = Span(aligned.target[taken.start].start, aligned.target[taken.stop - 1].end)
+            edits.append(_Edit(*_around(aligned.text, span, hole), hole.text, number))
+        else:
+            lost.append(hole.text)
+            edits += _guessed(aligned, number, hole, word, edits)
     # Each placeholder is a separate source word, to which no other target word attends.
     others = [s for s, span in enumerate(aligned.source) if not any(_overlap(span, hole.place) for hole in holes)]
-    plain = np.zeros((len(target), len(holes) + len(others)), np.float32)
-    plain[:, len(holes) :] = weights[:, others]
+    plain = np.zeros((len(aligned.target), len(holes) + len(others)), np.float32)
+    plain[:, len(holes) :] = aligned.weights[:, others]
     source = [*(hole.place for hole in holes), *(aligned.source[s] for s in others)]
-    edited = _edited(Aligned(text, source, target, shares(plain)), sorted(edits, key=lambda edit: edit[:2]))
+    edited = _edited(aligned._replace(source=source, weights=shares(plain)), sorted(edits, key=lambda edit: edit[:2]))
     order = sorted(range(len(source)), key=lambda s: source[s])
     return Filled(edited._replace(source=[source[s] for s in order], weights=edited.weights[:, order]), lost)
+
+
+def _instead_of_stand_in(aligned: Aligned, number: int, hole: Hole, word: int | None) -> Iterator[_Edit]:
+    """Replace the copy of a stand-in that attends most to the placeholder, source word ``word``; remove others."""
+    copies = re.finditer(rf"(?<!\w){hole.stand_in}(?!\w)", aligned.text) if hole.stand_in else ()
+    spans = sorted((Span(*copy.span()) for copy in copies), key=lambda span: -_attention(aligned, span, word))
+    for span in spans[:1]:
+        yield _Edit(*_around(aligned.text, span, hole), hole.text, number)
+    for span in spans[1:]:
+        yield _Edit(*span, "")
+
+
+def _written_for(aligned: Aligned, word: int | None, free: set[int]) -> range | None:
+    """The consecutive target words, all of them ``free``, that the model wrote for source word ``word``, if any."""
+    weights = aligned.weights
+    own = {t for t in free if word is not None and weights[t, word] > 0 and weights[t].argmax() == word}
+    if not own:
+        return None
+    first = last = max(own, key=lambda t: float(weights[t, word]))
+    while first - 1 in own:
+        first -= 1
+    while last + 1 in own:
+        last += 1
+    return range(first, last + 1)
+
+
+def _guessed(aligned: Aligned, number: int, hole: Hole, word: int | None, edits: Sequence[_Edit]) -> list[_Edit]:
+    """Insert a placeholder after the target word that attends most to the source word before it, after ``edits``."""
+    text, target, weights = aligned.text, aligned.target, aligned.weights
+    before = max(range(len(target)), key=lambda t: weights[t, word - 1], default=None) if word else None
+    place = target[before].end if before is not None else 0 if hole.place.start == 0 else len(text)
+    place = max([place, *(edit.end for edit in edits if edit.start < place < edit.end)])
+    start, end = _around(text, Span(place, place), hole)
+    space = " " if start and not (text[start - 1].isspace() or hole.joined[0]) else ""
+    after = " " if text[end : end + 1].isalnum() and not hole.joined[1] else ""
+    return [_Edit(start, start, space), _Edit(start, end, hole.text, number), _Edit(end, end, after)]
 
 
 def warn_of_lost(place: str, filled: Filled) -> None:
