@@ -55,8 +55,10 @@ TEXT_METRICS: Mapping[str, Callable[[], Metric]] = {
     "chrF2": CHRF,
     "TER": TER,
 }
-# In languages without spaces between words, BLEU counts characters; of other scripts in Chinese text, words.
-_CHARACTER_METRICS: Mapping[str, Callable[[], Metric]] = {
+# In languages without spaces between words, BLEU counts characters; of other scripts in Chinese text, words. Models of
+# lower-cased text are validated by chrF2-lc.
+_OTHER_METRICS: Mapping[str, Callable[[], Metric]] = {
+    "chrF2-lc": partial(CHRF, lowercase=True),
     "sacreBLEU-zh": partial(BLEU, tokenize="zh", force=True),
     "sacreBLEU-char": partial(BLEU, tokenize="char", force=True),
 }
@@ -84,7 +86,7 @@ def score(name: str, hyps: Sequence[str], refs: References) -> Score:
 
 def metric_named(name: str) -> Metric:
     """A new metric; a sacreBLEU metric keeps state between test sets."""
-    return {**WORD_METRICS, **TEXT_METRICS, **_CHARACTER_METRICS}[name]()
+    return {**WORD_METRICS, **TEXT_METRICS, **_OTHER_METRICS}[name]()
 
 
 def sentence_chrf(hyp: str, ref: str) -> float:

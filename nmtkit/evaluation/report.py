@@ -171,7 +171,7 @@ def _scores(histories: Sequence[History], comparison: Comparison) -> str:
 
 def training_charts(histories: Sequence[History]) -> str:
     """Charts of the training logs, with a line for each run, and of checkpoints on the test set."""
-    loss, by_tokens, bleu, rates, speeds, errors, both, test = [], [], [], [], [], [], [], []
+    loss, by_tokens, bleu, chrf2, rates, speeds, errors, both, test = [], [], [], [], [], [], [], [], []
     for colour, history in enumerate(histories):
         name, train, valid = history.name, history.train, history.valid
         dev_errors = _points(valid, "token_error_rate", 100)
@@ -182,6 +182,7 @@ def training_charts(histories: Sequence[History]) -> str:
         loss.append(Series(f"{name}, test", _points(history.test, "cross_entropy"), colour + len(histories)))
         by_tokens.append(Series(name, _against(_points(train, "tokens"), _points(valid, "cross_entropy")), colour))
         bleu.append(Series(name, _points(valid, "bleu"), colour))
+        chrf2.append(Series(name, _points(valid, "chrf2"), colour))
         # Older versions logged only the factor of the rate, which may have changed when the run was resumed.
         rated = [{"lr": record["lr_factor"] * (history.rate or 0), **record} for record in train]
         rates.append(Series(name, _points(rated, "lr"), colour))
@@ -194,6 +195,7 @@ def training_charts(histories: Sequence[History]) -> str:
         ("Cross-entropy by updates", "updates", "nats per token", loss),
         ("Dev cross-entropy by tokens", "target tokens seen", "nats per token", by_tokens),
         ("Dev BLEU by updates", "updates", "BLEU", bleu),
+        ("Dev chrF2 by updates", "updates", "chrF2", chrf2),
         ("Learning rate", "updates", "learning rate", rates),
         ("Training speed", "updates", "target tokens per second", speeds),
         ("Token errors on the dev set", "updates", "% of tokens", errors),

@@ -67,9 +67,9 @@ class DevelopmentSet:
 
 
 def validate(run: Run, development: DevelopmentSet, seen: np.ndarray, search: Search) -> Validation:
-    """Cross-entropy and token error rate by teacher forcing, and BLEU by beam search, on the development set.
+    """Cross-entropy and token error rate by teacher forcing, BLEU and chrF2 by beam search, on the development set.
 
-    BLEU uses all references, and ignores case if the data folder is lower-cased. seen: indices (P,) of the training
+    Both use all references, and ignore case if the data folder is lower-cased. seen: indices (P,) of the training
     pairs whose token error rate is measured. The processes share the work, and all return the result.
     """
     dev, max_tokens = development.corpus, run.settings.pass_tokens
@@ -80,7 +80,8 @@ def validate(run: Run, development: DevelopmentSet, seen: np.ndarray, search: Se
     scorer = run.model.for_search("bfloat16" if run.dtype == torch.bfloat16 else "float32")
     found = sorted(translate_each(scorer, shared, search, device=run.device))  # by sentence number
     translations = distributed.gather([beam[0].ids for _, beam in found])
-    # Detokenised, so that BLEU, by which checkpoints are ranked, does not depend on the segmentation.
+    # Detokenised, so that the metrics, by which checkpoints are ranked, do not depend on the segmentation.
     texts = [development.pipeline.text(development.vocabulary.tokens(ids)) for ids in translations]
-    bleu = score(development.metric, texts, development.references).value
-    return Validation(cross_entropy, errors, bleu, train_errors)
+    names = development.metric, "chrF2-lc" if development.pipeline.side.lowercase else "chrF2"
+    bleu, chrf2 = (score(name, texts, development.references).value for name in names)
+    return Validation(cross_entropy, errors, bleu, chrf2, train_errors)

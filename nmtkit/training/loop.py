@@ -114,13 +114,15 @@ def _validate(run: Run, validate: Callable[[], Validation], shown: Display) -> V
     improved = progress.judge(validation, run.settings, regular=progress.is_regular(run.settings))
     progress.finished = progress.end(run.settings)  # patience may be exhausted
     seconds = time.perf_counter() - started
-    improvement = f"  best {METRICS[decisive(run.settings.stop_metric, validation.bleu)]}" if improved else ""
+    watched = run.settings.stop_metric
+    improvement = f"  best {METRICS[decisive(watched, validation.metric(watched))]}" if improved else ""
     _log(run, trained)
     _log(run, metrics.validation_record(progress, validation, seconds))
     log.info(
-        "update %d  epoch %d  dev cross-entropy %.3f  token errors %.1f %% (train %.1f %%)  BLEU %.2f%s  (%.0f s)",
+        "update %d  epoch %d  dev cross-entropy %.3f  token errors %.1f %% (train %.1f %%)  BLEU %.2f  chrF2 %.2f%s  "
+        "(%.0f s)",
         progress.update, progress.current_epoch, validation.cross_entropy, 100 * validation.errors,
-        100 * validation.train_errors, validation.bleu, improvement, seconds,
+        100 * validation.train_errors, validation.bleu, validation.chrf2, improvement, seconds,
     )  # fmt: skip
     if not distributed.rank():
         checkpoint.save_validated(run.folder, progress)

@@ -47,6 +47,7 @@ def validation_record(progress: Progress, validation: Validation, seconds: float
         "token_error_rate": validation.errors,
         "train_token_error_rate": validation.train_errors,
         "bleu": validation.bleu,
+        "chrf2": validation.chrf2,
         "seconds": round(seconds, 1),
     }
 

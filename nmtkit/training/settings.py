@@ -8,8 +8,8 @@ from nmtkit.ops.precision import TrainingPrecision
 from nmtkit.training.optimizers import Group, Optimizer
 from nmtkit.training.schedules import Schedule
 
-Metric = Literal["bleu", "cross_entropy"]  # of the development set
-METRICS: dict[Metric, str] = {"bleu": "BLEU", "cross_entropy": "cross-entropy"}  # as they are logged
+Metric = Literal["bleu", "chrf2", "cross_entropy"]  # of the development set
+METRICS: dict[Metric, str] = {"bleu": "BLEU", "chrf2": "chrF2", "cross_entropy": "cross-entropy"}  # as they are logged
 
 
 @dataclass(frozen=True)

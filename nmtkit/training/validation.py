@@ -22,21 +22,23 @@ class Validation(NamedTuple):
     cross_entropy: float  # nats per target token, EOS included
     errors: float  # token error rate: the share of target tokens that are not the most probable ones
     bleu: float  # of beam search, 0 to 100
+    chrf2: float  # likewise
     train_errors: float  # on as many training pairs as the dev set has, without dropout
 
     def metric(self, name: Metric) -> float:
         """The value of a metric."""
-        return self.bleu if name == "bleu" else self.cross_entropy
+        return {"bleu": self.bleu, "chrf2": self.chrf2, "cross_entropy": self.cross_entropy}[name]
 
 
-def decisive(name: Metric, bleu: float) -> Metric:
-    """The metric that ranks a validation by ``name``: cross-entropy, where BLEU is at most ``LEAST_BLEU``."""
-    return name if bleu > LEAST_BLEU else "cross_entropy"
+def decisive(name: Metric, value: float) -> Metric:
+    """The metric that ranks a validation by ``name``: cross-entropy for a BLEU of at most ``LEAST_BLEU``."""
+    return "cross_entropy" if name == "bleu" and value <= LEAST_BLEU else name
 
 
 def rank(name: Metric, value: float, cross_entropy: float) -> list[float]:
-    """Larger for a better value of a metric; equal BLEU, and BLEU up to ``LEAST_BLEU``, is ranked by cross-entropy."""
-    return [max(value, LEAST_BLEU) if name == "bleu" else -value, -cross_entropy]
+    """Larger for a better value of a metric; equal values, and BLEU up to ``LEAST_BLEU``, rank by cross-entropy."""
+    better = {"bleu": max(value, LEAST_BLEU), "chrf2": value, "cross_entropy": -value}[name]
+    return [better, -cross_entropy]
 
 
 @torch.no_grad()

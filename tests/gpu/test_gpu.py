@@ -356,7 +356,7 @@ def test_the_host_waits_once_in_an_update(
     preset: str, precision: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Except for its batch, which a real GPU gets from pinned memory."""
-    monkeypatch.setattr("nmtkit.experiment.run.validate", lambda *_: Validation(3.0, 0.5, 10.0, 0.5))
+    monkeypatch.setattr("nmtkit.experiment.run.validate", lambda *_: Validation(3.0, 0.5, 10.0, 30.0, 0.5))
     experiment, counts = simplest(preset_experiment(preset)), []
     for last in (1, 3):
         training = planned(max_updates=last, valid_every=last, precision=precision).training

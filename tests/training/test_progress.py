@@ -45,6 +45,16 @@ def test_equal_bleu_is_ranked_by_cross_entropy(data: Path, tmp_path: Path) -> No
     assert (progress.stalled, progress.decays) == (1, 1)
 
 
+def test_chrf2_ranks_checkpoints_where_bleu_is_zero() -> None:
+    settings = small_experiment(best_metric="chrf2", stop_metric="chrf2", patience=2, keep_best=3).training
+    progress = Progress()
+    for update, (cross_entropy, chrf2) in enumerate([(3.0, 20.0), (2.5, 25.0), (2.0, 22.0), (1.9, 25.0)], 1):
+        progress.update = update
+        progress.judge(Validation(cross_entropy, 0.5, 0.0, chrf2, 0.5), settings, regular=True)
+    assert [update for update, *_ in progress.best] == [4, 2, 3]  # the lower cross-entropy decides a tie
+    assert (progress.stalled, progress.best_shown(settings)) == (0, "best chrF2 25.00")
+
+
 BETTER_BLEU_THAN_ENTROPY = [(3.0, 5.0), (2.0, 4.0), (2.5, 9.0), (2.6, 7.0), (1.0, 1.0)]  # of five validations
 
 
@@ -123,7 +133,7 @@ def test_the_extra_validation_at_the_end_of_a_run_ranks_its_checkpoint_and_decid
 
     def judge(update: int, bleu: float, *, regular: bool) -> tuple[object, ...]:
         progress.update = update
-        progress.judge(Validation(1.0, 0.5, bleu, 0.5), settings, regular=regular)
+        progress.judge(Validation(1.0, 0.5, bleu, 2 * bleu, 0.5), settings, regular=regular)
         return progress.stalled, progress.decays, list(progress.peak)
 
     before = judge(2, 5.0, regular=True)
