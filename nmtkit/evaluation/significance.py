@@ -26,7 +26,7 @@ class Tested(NamedTuple):
 
     score: float
     mean: float | None  # over the bootstrap samples
-    interval: float | None  # half the width of the 95 % interval
+    margin: float | None  # of error: half the width of the 95 % interval
     p: float | None  # of the difference from the baseline; None for the baseline
 
 
@@ -57,7 +57,7 @@ def paired_test(
         # Centred on the observed difference, the samples follow the null hypothesis.
         difference = value - values[0]
         p = _p_value(sample - samples[0] - difference, difference) if number else None
-        tested.append(Tested(value, float(sample.mean()), _interval(sample), p))
+        tested.append(Tested(value, float(sample.mean()), _margin(sample), p))
     return str(signature), tested
 
 
@@ -92,7 +92,7 @@ def _p_value(differences: Floats, observed: float) -> float:
     return (as_large + 1) / (len(differences) + 1)
 
 
-def _interval(values: Floats) -> float:
+def _margin(values: Floats) -> float:
     """Half the width of the central 95 %."""
     tail, ordered = len(values) // 40, np.sort(values)
     return float(ordered[-tail - 1] - ordered[tail]) / 2

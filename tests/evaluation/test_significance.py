@@ -34,8 +34,8 @@ def test_a_large_difference_is_not_chance_and_a_system_does_not_differ_from_itse
 def test_the_bootstrap_gives_an_interval_around_the_score() -> None:
     _, [baseline] = paired_test("bs", "chrF2", [noisy(0.2)], [REFS])
     assert baseline.mean is not None
-    assert baseline.interval is not None
-    assert abs(baseline.mean - baseline.score) < baseline.interval < 10
+    assert baseline.margin is not None
+    assert abs(baseline.mean - baseline.score) < baseline.margin < 10
 
 
 def test_the_deviation_is_that_of_a_sample() -> None:
@@ -83,6 +83,6 @@ def test_scores_samples_and_trials_are_those_of_sacrebleu() -> None:
             assert not isinstance(theirs, str)
             assert mine.score == theirs.score
             if test == "bs":
-                assert (mine.mean, mine.interval) == pytest.approx((theirs.mean, theirs.ci), abs=1e-4)
+                assert (mine.mean, mine.margin) == pytest.approx((theirs.mean, theirs.ci), abs=1e-4)
             elif theirs.p_value is not None:
                 assert mine.p == pytest.approx(theirs.p_value)  # nothing ties here
