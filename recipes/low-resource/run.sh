@@ -65,6 +65,9 @@ if [ ${#languages[@]} = 1 ]; then
     average
     nmtkit translate --model averaged < test.es > "test.hyp.$language"
     sacrebleu "test.$language" -i "test.hyp.$language" -m bleu chrf --format text
+    echo "with minimum Bayes risk decoding:"
+    nmtkit translate --model averaged --beam-size 12 --mbr 12 < test.es > "test.mbr.$language"
+    sacrebleu "test.$language" -i "test.mbr.$language" -m bleu chrf --format text
     if [ -z "$mono" ]; then exit; fi
     # Into Spanish, with tagged back-translation: the model translates Spanish text, and its translations, each with the
     # tag BT, are source text in training.
