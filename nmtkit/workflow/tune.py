@@ -1,11 +1,15 @@
 """``tune``: the best length and coverage penalties for a model."""
 
+import logging
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from nmtkit.config import to_dict
 from nmtkit.errors import UserError
+from nmtkit.folders import ModelFolder
+from nmtkit.lines import locked
 from nmtkit.options import Option, by_keyword, option
 from nmtkit.search.settings import Search
 from nmtkit.translation.request import Request
@@ -14,6 +18,8 @@ from nmtkit.workflow.shared import CHECKPOINT, DATA, DEVICE, MODEL, PRECISION, m
 if TYPE_CHECKING:
     from nmtkit.evaluation.tuning import Candidate
     from nmtkit.translation.translator import Translator
+
+log = logging.getLogger(__name__)
 
 
 # fmt: off
@@ -34,6 +40,8 @@ class TuneOptions:
         None, Option(
             "Metric to maximise; those with -lc ignore case, for models that write lower case.  [default: "
             "sacreBLEU-13a, or -zh or -char in languages without spaces between words]"))
+    save: bool = option(False, Option(
+        "Make the best options the defaults of the model, in its config.yaml."))
     precision: Literal["auto", "float32", "bfloat16", "int8"] = option("auto", PRECISION)
     device: str = option("auto", DEVICE)
 # fmt: on
@@ -59,7 +67,7 @@ def search_penalties(options: TuneOptions) -> Tuned:
     """Find the best length and coverage penalties on the development set: ``nmtkit tune``.
 
     The set is translated once, and its n-best lists are re-ranked with every penalty. Raises UserError for a folder
-    without a development set, and for invalid penalties.
+    without a development set, for invalid penalties, and for ``save`` with an ensemble or a model in training.
     """
     from nmtkit.evaluation import tuning
     from nmtkit.evaluation.bleu import standard_bleu
@@ -68,6 +76,8 @@ def search_penalties(options: TuneOptions) -> Tuned:
 
     held_out = read_held_out(Path(options.data), "dev")
     [chosen] = models_at(options.model, options.checkpoint)
+    if options.save:
+        ModelFolder.at(chosen).check()  # an ensemble has no settings of its own
     translator = loading.load(chosen, options.device, precision=options.precision)
     own = translator.search.beam_size
     search = Request(beam_size=options.beam_size).search(translator.search)
@@ -89,10 +99,23 @@ def search_penalties(options: TuneOptions) -> Tuned:
     side = translator.tgt_pipeline.side
     metric = options.metric or standard_bleu(side.language)
     values = tuning.tune(n_best, held_out.refs_like(side), metric, tried)
-    return Tuned(tried, values, len(held_out.sources), metric, own)
+    tuned = Tuned(tried, values, len(held_out.sources), metric, own)
+    if options.save:
+        _save(ModelFolder.at(chosen), tuned.best)
+    return tuned
 
 
 tune = by_keyword(TuneOptions, search_penalties)
+
+
+def _save(folder: ModelFolder, search: Search) -> None:
+    """Make ``search`` the settings of a model. Raises UserError while its training runs."""
+    from nmtkit.experiment.schema import load_experiment
+
+    with locked(folder.path, "training"):
+        folder.write_config(to_dict(replace(load_experiment(folder), search=search)))
+        folder.seal()
+    log.info(f"nmtkit: {folder.config}: has the best options, which are the model's defaults now")
 
 
 def _n_best(translator: "Translator", sources: list[str]) -> "list[list[Candidate]]":

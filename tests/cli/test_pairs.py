@@ -7,7 +7,7 @@ models     train --config
 train      itself (a run that goes on), average, ensemble, translate, score, tune, contrast, report, inspect
 average    translate, ensemble, report
 ensemble   translate, score, tune, report
-tune       translate (the options that it prints)
+tune       translate (the options that it prints or saves), train (a run that goes on)
 translate  score, posunk (tokens and alignment), itself (--score-reference)
 """
 
@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from nmtkit.cli.main import main
 from nmtkit.evaluation.bleu import score
@@ -175,6 +176,8 @@ def test_every_command_that_takes_a_model_takes_an_ensemble_or_refuses_it(folder
     assert nmtkit("ensemble", "run", "averaged", "--combine", "logprob", "-o", "unnormalised").status == 0
     assert "perplexity" not in nmtkit("score", "-m", "unnormalised").out  # the probabilities do not sum to 1
     assert nmtkit("tune", "-m", "ensemble", "--alphas", "1").status == 0
+    complaint = "ensemble: an ensemble, not a single model; its members are in ensemble/members"
+    assert nmtkit("tune", "-m", "ensemble", "--save") == (1, "", f"nmtkit: error: {complaint}\n")
     reported = nmtkit("report", "run", "ensemble")
     assert reported.status == 0, reported.err
     page = Path("report.html").read_text("utf-8")
@@ -317,6 +320,24 @@ def test_tune_prints_the_options_that_translate_takes(folder: Path, nmtkit: Nmtk
     assert now.startswith("as it is  --length-penalty none --coverage-penalty 0 ")
     _, *options, _ = best.split()
     assert nmtkit("translate", "-i", "raw/test.en", *options).status == 0
+
+
+def test_the_options_that_tune_saves_are_the_defaults_of_the_model(folder: Path, nmtkit: Nmtkit) -> None:
+    tuned = nmtkit("tune", "-b", "4", "--alphas", "2", "--betas", "0.5", "--save", "--json")
+    assert tuned.err == "nmtkit: run/config.yaml: has the best options, which are the model's defaults now\n"
+    best = json.loads(tuned.out)["best"]
+    options = [word for name in ("beam_size", "length_penalty", "alpha", "coverage_penalty")
+               for word in (f"--{name.replace('_', '-')}", best[name])
+               if name != "alpha" or best["length_penalty"] in ("gnmt", "power")]  # fmt: skip
+    assert nmtkit("average").status == 0
+    for model in ("run", "averaged"):
+        by_default = nmtkit("translate", "-m", model, "-i", "raw/test.en", "--scores", "sentence")
+        assert by_default == nmtkit("translate", "-m", model, "-i", "raw/test.en", "--scores", "sentence", *options)
+    resumed = nmtkit("train", "--max-epochs", "9")
+    assert resumed.status == 0, resumed.err
+    saved = yaml.safe_load(Path("run/config.yaml").read_text())["search"]
+    assert saved["beam_size"] == 4
+    assert {name: saved[name] for name in best if name != "value"} == {n: v for n, v in best.items() if n != "value"}
 
 
 @pytest.mark.parametrize(
