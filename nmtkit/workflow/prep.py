@@ -111,31 +111,8 @@ def prepare(options: PrepOptions) -> "PrepReport | str":
     processes (``jobs``) must do so below ``if __name__ == "__main__":``. Raises UserError for invalid text, and for
     arguments that exclude each other.
     """
-    text = (TOKENS, SEGMENTATION)
-    given = [
-        field.name
-        for field, shown in options_of(PrepOptions)
-        if shown.group in text and field.name != "like" and getattr(options, field.name) not in (field.default, [])
-    ]
-    like, words, shard, output = options.like, options.words, options.shard, Path(options.output)
-    if like is not None and given:
-        raise UserError(f"`like` {like}: has its own settings; leave out {_names(given)}")
-    if words and (split := [name for name in ("bpe", "sentencepiece", "joint") if name in given]):
-        raise UserError(f"`words`: words are not split; leave out {_names(split)}")
-    if options.bpe is not None and options.sentencepiece is not None:
-        raise UserError("`bpe` and `sentencepiece` exclude each other; leave one of them out")
-    if options.train is None and (options.dev or options.test):
-        raise UserError("`dev` and `test` need `train`; without it, all three are read from `raw`")
-    if shard and (options.merge or options.keep_rejected):
-        raise UserError("`shard`: `merge` and `keep_rejected` are for the command that merges the shards")
-
-    model = ModelFolder(output)
-    if model.config.exists() or model.bundle.exists():
-        raise UserError(f"`output` {output}: is a model folder, whose files would be replaced; name another one")
-
-    if options.train is None and real_path(output) == real_path(Path(options.raw)):
-        raise UserError(f"`output` {output}: is the folder of the raw text; name another one")
-
+    _check(options)
+    like, shard, output = options.like, options.shard, Path(options.output)
     from nmtkit.text import prep as text_prep
 
     # The dataclasses check their values; their ValueError becomes a UserError.
@@ -166,6 +143,32 @@ def prepare(options: PrepOptions) -> "PrepReport | str":
 
 
 prep = by_keyword(PrepOptions, prepare)
+
+
+def _check(options: PrepOptions) -> None:
+    """Raise UserError for options that exclude each other, and for an output folder that is in use otherwise."""
+    text = (TOKENS, SEGMENTATION)
+    given = [
+        field.name
+        for field, shown in options_of(PrepOptions)
+        if shown.group in text and field.name != "like" and getattr(options, field.name) not in (field.default, [])
+    ]
+    if options.like is not None and given:
+        raise UserError(f"`like` {options.like}: has its own settings; leave out {_names(given)}")
+    if options.words and (split := [name for name in ("bpe", "sentencepiece", "joint") if name in given]):
+        raise UserError(f"`words`: words are not split; leave out {_names(split)}")
+    if options.bpe is not None and options.sentencepiece is not None:
+        raise UserError("`bpe` and `sentencepiece` exclude each other; leave one of them out")
+    if options.train is None and (options.dev or options.test):
+        raise UserError("`dev` and `test` need `train`; without it, all three are read from `raw`")
+    if options.shard and (options.merge or options.keep_rejected):
+        raise UserError("`shard`: `merge` and `keep_rejected` are for the command that merges the shards")
+    output = Path(options.output)
+    model = ModelFolder(output)
+    if model.config.exists() or model.bundle.exists():
+        raise UserError(f"`output` {output}: is a model folder, whose files would be replaced; name another one")
+    if options.train is None and real_path(output) == real_path(Path(options.raw)):
+        raise UserError(f"`output` {output}: is the folder of the raw text; name another one")
 
 
 def _folder_like(path: Path) -> Path:
