@@ -36,6 +36,7 @@ log = logging.getLogger(__name__)
 BEST = Request()  # the best translation of each line
 DOCUMENTS = "Documents"  # group of the help
 SHOWN = 5  # characters that training never saw
+NUMBER = "[0-9]+([.,:][0-9]+)*"
 
 
 def _always() -> bool:
@@ -120,13 +121,16 @@ def translate_windows(
     pairs = ((line, "") if isinstance(line, str) else line for line in lines)
     grouped = windows(pairs, ready, LARGEST_WINDOW)
     translated = answers(Job(models, request), grouped, jobs, ready, copies=copies)
-    return translated if request.replace_unk else _warn_of_unseen(translated, translator)
+    return translated if request.replace_unk else _warn_of_unseen(translated, translator, bool(options.keep))
 
 
 def _warn_of_unseen(
-    windows: "Iterator[list[list[Translation]]]", translator: "Translator"
+    windows: "Iterator[list[list[Translation]]]", translator: "Translator", kept: bool
 ) -> "Iterator[list[list[Translation]]]":
-    """The windows; at the end, warn of characters that a model of subwords never saw in training."""
+    """The windows; at the end, warn of characters that a model of subwords never saw in training.
+
+    kept: patterns are copied, so that there is no need to recommend it for numbers.
+    """
     from nmtkit.text.pipeline import letters
 
     pipeline, known = translator.sources[0].pipeline, translator.sources[0].vocab.known
@@ -143,7 +147,10 @@ def _warn_of_unseen(
     if lines:
         characters = " ".join(character for character, _ in unseen.most_common(SHOWN))
         more = " ..." if len(unseen) > SHOWN else ""
-        log.warning(f"{counted(lines, 'line')} with characters that {translator.name} never saw: {characters}{more}")
+        numbers = not kept and translator.has_attention and any(map(str.isdecimal, unseen))
+        remedy = f"; `keep` '{NUMBER}' copies numbers" if numbers else ""
+        what = f"{counted(lines, 'line')} with characters that {translator.name} never saw: {characters}{more}"
+        log.warning(what + remedy)
 
 
 def translate_text(options: LineOptions) -> "Iterator[list[list[Translation]]]":

@@ -235,6 +235,14 @@ def test_terms_that_no_line_has_or_that_do_not_fit_are_warned_of(folder: Path, f
     assert filtered(b"a c\n", "--terms", "terms.tsv").err == ""
 
 
+def test_digits_that_the_model_never_saw_can_be_copied_as_the_warning_says(filtered: Callable[..., Any]) -> None:
+    told = "1 line with characters that run never saw: 7 . 3; --keep '[0-9]+([.,:][0-9]+)*' copies numbers\n"
+    assert filtered(b"a 7.3 b\na b\n") == (0, "a <unk> <unk> <unk> b\na b\n", told)
+    _, out, err = filtered(b"a 7.3 b\na b\n", "--keep", "[0-9]+([.,:][0-9]+)*")
+    assert out == "a 7.3 b\na b\n"
+    assert "copies" not in err
+
+
 def test_languages_as_the_first_term_may_be_a_header(folder: Path, filtered: Callable[..., Any]) -> None:
     (folder / "terms.csv").write_text("en,en\nc,d\n")
     warning = filtered(b"a c\n", "--terms", "terms.csv").err
