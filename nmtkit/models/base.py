@@ -122,7 +122,10 @@ class Seq2Seq(nn.Module):
         return self.output(step.hidden).float().log_softmax(dim=-1), step.state, step.attention
 
     def for_search(self, precision: Products) -> "ForSearch":
-        """The model prepared for search, with products in this precision; parameters not converted are shared."""
+        """The model prepared for search, with products in this precision; parameters not converted are shared.
+
+        The embeddings are the model's own modules, so it must be in evaluation mode (``eval``) when they are used.
+        """
         return ForSearch(
             self.embedding["src"],
             for_search(self.encoder, precision),

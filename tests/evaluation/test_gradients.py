@@ -59,6 +59,11 @@ def test_two_directions_are_not_a_stack_and_a_decoder_without_layers_is_included
     assert all(layer.weights > 0 for layer in layers)
 
 
+def test_the_maps_of_several_layers_to_keys_are_not_a_stack() -> None:
+    found = ratios(gradient_flow(toy_model("densenmt-4l-2"), batch()))
+    assert [ratio.stack for ratio in found] == ["encoder.convs", "decoder.convs", "decoder.attentions"]
+
+
 @pytest.mark.parametrize("preset", ["rnnsearch", "deep-att", "deep-lau", "bideep", "densenmt-4l-1", "dtmt4"])
 def test_no_parameter_is_in_two_parts_and_both_sides_have_some(preset: str) -> None:
     model = toy_model(preset)

@@ -25,6 +25,11 @@ def test_there_is_one_bias() -> None:
     assert names == {"query.weight", "key.weight", "key.bias", "v"}
 
 
+@pytest.mark.parametrize("layer", [AdditiveAttention(3, 4, 900), MultiHeadAdditiveAttention(3, 4, 1800, 2)])
+def test_the_sum_of_squares_of_a_new_v_is_about_one(layer: AdditiveAttention | MultiHeadAdditiveAttention) -> None:
+    assert layer.v.norm().item() == pytest.approx(1, rel=0.15)
+
+
 def test_a_head_is_additive_attention_with_its_slices_and_the_shared_v() -> None:
     heads, layer = 3, randomised(MultiHeadAdditiveAttention(5, 12, 6, 3), std=1.0)
     annotations = torch.randn(2, 7, 12)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from nmtkit.config import build
 from nmtkit.errors import UserError
@@ -344,6 +345,13 @@ def test_a_model_starts_as_nematus_does() -> None:
                     assert block.std().item() == pytest.approx(0.01, rel=0.1), name
     per_high_level = ["input"] * 3 + ["first"] * 3 + ["states"] * 3 + ["context", "key"]
     assert len(square) == 2 * (3 + 3 * 6) + len(per_high_level[3:]) + 3 * len(per_high_level)
+
+
+@pytest.mark.parametrize(("layer_norm", "epsilon"), [(True, 1e-5), ("marian", 1e-9)])
+def test_a_normalisation_has_the_epsilon_of_its_toolkit(layer_norm: bideep.LayerNorm, epsilon: float) -> None:
+    layer, x = bideep.Map(H, [E], [E], bias=False, layer_norm=layer_norm), 0.1 * torch.randn(50, H)
+    expected = functional.layer_norm(x @ layer.weight, (E,), eps=epsilon)
+    torch.testing.assert_close(layer(x), expected)
 
 
 def test_dropout_is_applied_to_the_readout_and_to_embeddings() -> None:

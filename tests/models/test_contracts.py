@@ -16,7 +16,7 @@ from torch.nn import functional
 
 from nmtkit.experiment.presets import preset_names
 from nmtkit.experiment.schema import Experiment
-from nmtkit.models.base import Decoder, Seq2Seq, count_parameters
+from nmtkit.models.base import Decoder, Seq2Seq, count_parameters, is_dropout
 from nmtkit.ops import linear
 from nmtkit.ops.tree import Tree, select
 from nmtkit.search.beam import Search, beam_search
@@ -246,26 +246,35 @@ def test_at_the_width_of_a_small_version_bfloat16_is_as_close_to_float32_as_pyto
         assert float((mine - wanted).norm()) <= 2 * float((other - wanted).norm()) + 0.05 * size
 
 
-def with_size(experiment: Experiment, name: str, size: int) -> Experiment | None:
-    """The experiment with another value of one of the model's sizes; None if it is refused by name."""
+def with_value(experiment: Experiment, name: str, value: float) -> Experiment | None:
+    """The experiment with another value of one of the model's settings; None if it is refused by name."""
     try:
-        return replace(experiment, model=replace(experiment.model, **{name: size}))
+        return replace(experiment, model=replace(experiment.model, **{name: value}))
     except ValueError as error:
         if name not in str(error):
             raise
         return None
 
 
-@pytest.mark.parametrize("size", [1, 5, 7])
+@pytest.mark.parametrize("size", [-1, 0, 1, 5, 7])
 @pytest.mark.parametrize("preset", one_of_each_architecture())
 def test_every_size_is_refused_by_name_or_works_in_training_and_search(preset: str, size: int) -> None:
     experiment = toy(preset_experiment(preset))
     sizes = [field.name for field in fields(experiment.model) if type(getattr(experiment.model, field.name)) is int]
-    for other in filter(None, (with_size(experiment, name, size) for name in sizes)):
+    for other in filter(None, (with_value(experiment, name, size) for name in sizes)):
         model = other.build(SRC_WORDS, TGT_WORDS)
         assert all(part.isfinite().all() for part in gradients(model(*sources(), targets()), [*model.parameters()]))
         found = beam_search(model.eval(), *sources(), Search(beam_size=2, max_len_a=0, max_len_b=3))
         assert len(found) == len(LENGTHS)
+
+
+@pytest.mark.parametrize("rate", [-0.1, 1.0])
+@pytest.mark.parametrize("preset", one_of_each_architecture())
+def test_an_impossible_rate_of_dropout_is_refused_by_name(preset: str, rate: float) -> None:
+    experiment = toy(preset_experiment(preset))
+    names = [field.name for field in fields(experiment.model) if is_dropout(field.name)]
+    assert names == [name for name in vars(experiment.model) if "dropout" in name]
+    assert [name for name in names if with_value(experiment, name, rate)] == []
 
 
 @pytest.mark.parametrize("preset", one_of_each_architecture())

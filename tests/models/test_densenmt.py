@@ -247,6 +247,15 @@ def test_dense_attention_of_one_part_is_dense_attention_of_the_first_kind() -> N
     assert torch.equal(model_of(one)(src, mask, tgt), model_of(two)(src, mask, tgt))
 
 
+def test_the_reported_attention_is_the_mean_of_all_layers() -> None:
+    model, seen = model_of(SMALL), list[Tensor]()
+    for layer in model.decoder.attentions:
+        layer.register_forward_hook(lambda _, given, results: seen.append(results[1].flatten(0, 1)))
+    _, _, attention = model.step(*model.begin(*sources()), torch.full((len(LENGTHS),), BOS))
+    assert len(seen) == 4
+    torch.testing.assert_close(attention, torch.stack(seen).mean(dim=0))
+
+
 def test_attention_is_scaled_by_the_true_length() -> None:
     memory, _ = model_of(SMALL).begin(*sources())
     assert torch.equal(memory.length.squeeze(), torch.tensor(LENGTHS).sqrt())

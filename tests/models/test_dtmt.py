@@ -273,3 +273,8 @@ def test_an_impossible_model_is_an_error(changes: dict[str, Any], message: str) 
     with pytest.raises(UserError) as error:
         build(Config, {**load_preset("dtmt4")["model"], **changes}, "model")
     assert str(error.value) == f"model: {message}"
+
+
+def test_an_embedding_without_positions_may_have_an_odd_width() -> None:
+    model = dtmt.build(replace(SMALL, positions=False, embedding=5), WORDS, WORDS)
+    assert model.embedding["src"](torch.tensor([4])).shape == (1, 5)

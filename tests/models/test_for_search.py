@@ -4,9 +4,11 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from nmtkit.layers.converted import for_search
+from nmtkit.layers.linear import Linear
 from nmtkit.models.base import Seq2Seq
 from nmtkit.ops import matrix
 from nmtkit.ops.best import whole
@@ -114,6 +116,18 @@ def test_a_shortlist_has_the_precision_too(preset: str, precision: Products) -> 
     assert near.shape == exact.shape == (2 * len(LENGTHS), len(words))
     assert not torch.equal(near, exact)
     assert (near.exp() - exact.exp()).abs().max() < 0.1
+
+
+@torch.inference_mode()
+def test_results_in_bfloat16_may_be_multiplied_by_a_weight_that_is_not_converted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(matrix, "SMALL", 48)
+    torch.manual_seed(0)
+    layers, x = nn.Sequential(Linear(4, 16, chained=True), Linear(16, 2)), torch.randn(3, 4)
+    searched = for_search(layers, "bfloat16")
+    assert searched[0](x).dtype == torch.bfloat16
+    torch.testing.assert_close(searched(x), layers(x), rtol=0, atol=0.02)
 
 
 def test_search_in_low_precision_does_not_change_the_model() -> None:

@@ -1,5 +1,6 @@
 """The Transformer against NumPy written from Vaswani et al. 2017, and against the sizes of its Table 3."""
 
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -7,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from nmtkit.config import build, merge
 from nmtkit.data.encoding import encode
@@ -159,6 +161,26 @@ def test_without_tying_both_sides_and_the_softmax_have_separate_tables() -> None
     assert tables == ["embedding.src.weight", "embedding.tgt.weight", "output.weight", "output.bias"]
 
 
+def test_every_normalisation_has_the_given_epsilon() -> None:
+    model = model_of(replace(SMALL, layers=1, norm="pre", norm_epsilon=0.5))
+    norms = [module for module in model.modules() if isinstance(module, nn.LayerNorm)]
+    assert [norm.eps for norm in norms] == [0.5] * (2 + 3 + 2)  # of sublayers, and of the last layers
+
+
+def test_maps_start_at_glorots_uniform_values_and_tables_at_variance_1_over_the_width() -> None:
+    torch.manual_seed(0)
+    config = replace(SMALL, width=64, feed_forward=96, tied="none", attention_bias=True)
+    for name, parameter in transformer.build(config, 500, 500).named_parameters():
+        if parameter.ndim == 1:
+            start = float("norm" in name and name.endswith("weight"))
+            assert torch.equal(parameter, torch.full_like(parameter, start)), name
+        elif name.startswith(("embedding", "output")):
+            assert parameter.std().item() == pytest.approx(64**-0.5, rel=0.03), name
+        else:
+            limit = math.sqrt(6 / sum(parameter.shape))
+            assert 0.98 * limit < parameter.abs().max() <= limit, name
+
+
 @pytest.mark.parametrize(("preset", "printed"), [
     ("transformer-base", 65), ("transformer-base-pre", 65), ("transformer-big", 213), ("transformer-big-pre", 213),
 ])  # fmt: skip
@@ -182,6 +204,7 @@ def test_the_rate_is_equation_3(preset: str, width: int) -> None:
     ({"width": 511}, "width: 511 is odd; one half is for sines, one for cosines"),
     ({"heads": 7}, "heads: a width of 512 cannot be divided by 7"),
     ({"dropout": 1}, "dropout: 1.0 is not in [0, 1)"),
+    ({"norm_epsilon": -1e-6}, "norm_epsilon: -1e-06 is not in [0, 1)"),
 ])  # fmt: skip
 def test_an_impossible_model_is_an_error(change: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError) as error:

@@ -145,6 +145,14 @@ def test_score_gives_every_row_its_log_probability_and_whether_it_is_the_maximum
     assert right[::2].all()
 
 
+def test_in_bfloat16_a_score_has_rounded_products_and_an_exact_bias() -> None:
+    (hidden, weight, _), target = inputs()
+    bias = torch.linspace(10, 20, WORDS)
+    logits = (hidden @ weight.t()).bfloat16() + bias
+    log_probs, _ = cross_entropy.score(hidden.bfloat16(), weight.float(), bias, target)
+    torch.testing.assert_close(log_probs, logits.log_softmax(dim=1)[range(ROWS), target], rtol=0, atol=1e-5)
+
+
 @pytest.mark.parametrize("wrong", [torch.nan, torch.inf])
 def test_the_loss_of_nan_is_nan(wrong: float) -> None:
     hidden, weight, bias = torch.ones(3, 4), torch.ones(100, 4), torch.zeros(100)

@@ -75,6 +75,13 @@ def test_zero_is_exact_and_nan_stays_nan() -> None:
     assert found[2].isfinite().all()
 
 
+def test_rows_and_columns_of_zeros_are_divided_by_a_number() -> None:
+    _, of_rows = int8.quantise(torch.zeros(3, 8), int8.WIDE)
+    of_columns = int8.pack_narrow(torch.zeros(8, 3), None, torch.float32).scales
+    assert of_rows.reciprocal().isfinite().all()
+    assert of_columns.reciprocal().isfinite().all()
+
+
 @pytest.mark.skipif(not library.has("pairs_multiply"), reason="there is no kernel for this processor")
 def test_a_kernel_multiplies_on_processors_that_add_in_16_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     for largest in (int8.NARROW, int8.WIDE):

@@ -43,6 +43,16 @@ def test_a_product_and_its_gradients_are_those_of_pytorch(rows: int, sizes: tupl
         torch.testing.assert_close(ours, theirs, rtol=2**-7, atol=2**-7 * theirs.abs().max().item())
 
 
+@pytest.mark.parametrize("frozen", range(3), ids=["x", "weight", "bias"])
+def test_a_frozen_input_does_not_change_the_other_gradients(frozen: int) -> None:
+    given = tensors(300)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        every = torch.autograd.grad(linear(*given).sum(), given)
+        given[frozen].requires_grad_(False)
+        rest = torch.autograd.grad(linear(*given).sum(), [x for x in given if x.requires_grad])
+    assert all(map(torch.equal, rest, [*every[:frozen], *every[frozen + 1 :]]))
+
+
 def test_a_product_over_sentences_and_words_keeps_its_shape() -> None:
     x, weight, bias = tensors(20 * 30)
     with torch.autocast("cpu", dtype=torch.bfloat16):

@@ -1,7 +1,7 @@
 import numpy as np
 import torch
 
-from nmtkit.ops.padding import pad
+from nmtkit.ops.padding import full_steps, pad
 from nmtkit.symbols import EOS, PAD
 
 
@@ -13,3 +13,10 @@ def test_a_sentence_is_followed_by_eos_and_padding() -> None:
 
 def test_lists_are_padded_as_arrays_are() -> None:
     assert torch.equal(pad([[7, 8], []]), pad([np.array([7, 8]), np.array([], dtype=np.uint16)]))
+
+
+def test_steps_without_padding_are_known_where_there_is_data() -> None:
+    mask = torch.tensor([[True, True], [True, False], [False, True]])
+    assert full_steps(mask, 3) == [True, False, False]
+    assert full_steps(None, 3) == [True] * 3
+    assert full_steps(mask.to("meta"), 3) == [False] * 3

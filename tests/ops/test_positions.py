@@ -22,3 +22,10 @@ def test_positions_may_have_any_shape() -> None:
     assert torch.equal(
         sinusoid(positions, 4, formula=False).flatten(0, 1), sinusoid(positions.flatten(), 4, formula=False)
     )
+
+
+@pytest.mark.parametrize("formula", [False, True])
+def test_two_units_are_the_sine_and_the_cosine(formula: bool) -> None:
+    positions = torch.arange(5)
+    expected = torch.stack([positions.sin(), positions.cos()], dim=1)
+    torch.testing.assert_close(sinusoid(positions, 2, formula=formula), expected)

@@ -130,6 +130,27 @@ def test_gradients_stay_where_graphs_expect_them(data: Path, recorded: list[str]
     assert len(places) == 1
 
 
+def test_the_batch_of_a_recording_is_not_overwritten_by_later_ones(data: Path, recorded: list[str]) -> None:
+    corpus, found = Corpus.open(data, "train"), Graphs()
+    model = run_of("rnnsearch", corpus, 0.0, None).model
+    inputs = collate(corpus, np.arange(5), coarse=True)[:3]
+    before = [x.clone() for x in inputs]
+    for given in (inputs, inputs, [x.flip(0) for x in inputs]):
+        found.hidden(model, *given)
+    assert recorded
+    assert all(map(torch.equal, inputs, before))
+
+
+def test_batches_that_differ_only_in_the_length_of_the_target_have_different_graphs(
+    data: Path, recorded: list[str]
+) -> None:
+    corpus, found = Corpus.open(data, "train"), Graphs()
+    model = run_of("rnnsearch", corpus, 0.0, None).model
+    src, mask, tgt, _ = collate(corpus, np.arange(5), coarse=True)
+    lengths = [found.hidden(model, src, mask, part).shape[1] for part in (tgt, tgt, tgt[:, :-1])]
+    assert lengths == [tgt.shape[1], tgt.shape[1], tgt.shape[1] - 1]
+
+
 def test_no_more_graphs_are_recorded_than_allowed(data: Path, recorded: list[str]) -> None:
     run = run_of("rnnsearch", Corpus.open(data, "train"), 0.0, Graphs(most=1))
     updates(run)

@@ -22,9 +22,10 @@ import torch
 
 from nmtkit import config as configs
 from nmtkit.data.corpus import Corpus
+from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError
 from nmtkit.experiment.run import run_experiment
-from nmtkit.folders import ModelFolder
+from nmtkit.folders import ModelFolder, TextFiles
 from nmtkit.training import checkpoint, loop
 from nmtkit.training.gradient import accumulate
 from nmtkit.training.progress import Progress
@@ -226,10 +227,15 @@ def test_a_run_with_two_metrics_is_resumed_exactly(data: Path, tmp_path: Path) -
     assert all(torch.equal(tensor, whole[name]) for name, tensor in everything(tmp_path / "pieces", 12).items())
 
 
-def test_raising_the_limit_of_a_finished_run_equals_the_longer_run(data: Path, tmp_path: Path) -> None:
+def test_raising_the_limit_of_a_finished_run_equals_the_longer_run(
+    data: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
     plateau = {"valid_every": 4, "schedule": {"kind": "plateau"}, "patience": 9}
     for last in (6, 12):
         trained(tmp_path / "pieces", data, max_updates=last, **plateau)
+    assert "changed since the last start: training.max_updates 6 -> 12" in caplog.messages
+    assert not any("the new settings apply" in message for message in caplog.messages)
     trained(tmp_path / "whole", data, max_updates=12, **plateau)
     whole = everything(tmp_path / "whole", 12)
     assert all(torch.equal(tensor, whole[name]) for name, tensor in everything(tmp_path / "pieces", 12).items())
@@ -282,10 +288,18 @@ def test_a_changed_learning_rate_is_used(data: Path, tmp_path: Path) -> None:
     assert rates == [0.01, 1e-7]
 
 
-def test_dropout_may_change_and_the_order_of_the_data_may_not(data: Path, tmp_path: Path) -> None:
+def test_a_run_starts_with_the_initial_values_of_each_group(data: Path, tmp_path: Path) -> None:
+    trained(tmp_path, data, max_updates=1, groups={"bias": {"lr": 0.0, "init": "uniform 0.5"}})
+    weights = checkpoint.load_weights(ModelFolder(tmp_path).weights(1))
+    biases = torch.cat([weight.flatten() for name, weight in weights.items() if name.endswith("bias")])
+    assert 0.45 < biases.abs().max() <= 0.5
+
+
+def test_dropout_and_search_may_change_and_the_order_of_the_data_may_not(data: Path, tmp_path: Path) -> None:
     trained(tmp_path, data, max_updates=2)
     planned = small_experiment(max_updates=3)
-    wilder = replace(planned, model=replace(planned.model, dropout=0.5))
+    model, search = replace(planned.model, dropout=0.5), replace(planned.search, beam_size=2)
+    wilder = replace(planned, model=model, search=search)
     assert run_experiment(wilder, data, tmp_path, CPU).update == 3
     fixed = {"seed": 2, "order_seed": 3, "max_length": 7, "batch_sentences": 9, "stop_metric": "cross_entropy"}
     for name, value in fixed.items():
@@ -308,6 +322,22 @@ def test_a_run_is_not_resumed_with_another_text(data: Path, tmp_path: Path) -> N
     (other / "ids.json").write_text(json.dumps(ids))
     (other / "manifest.json").write_text(json.dumps(manifest))
     with pytest.raises(UserError, match=r"differs, see above: text train\.src; restore these"):
+        trained(tmp_path / "run", other)
+
+
+def test_a_run_is_not_resumed_with_the_same_words_in_another_order(data: Path, tmp_path: Path) -> None:
+    trained(tmp_path / "run", data, max_updates=2)
+    other = tmp_path / "other"
+    shutil.copytree(data, other)
+    path = TextFiles(other).vocabulary("tgt")
+    words = Vocabulary.load(path).words
+    swapped = Vocabulary([*words[:-2], words[-1], words[-2]], [1] * len(words))
+    swapped.save(path)
+    ids = json.loads((other / "ids.json").read_text())
+    for name in ("train.tgt", "dev.tgt"):
+        ids["files"][name]["vocab"] = swapped.fingerprint
+    (other / "ids.json").write_text(json.dumps(ids))
+    with pytest.raises(UserError, match=r"differs, see above: vocab\.tgt; restore these"):
         trained(tmp_path / "run", other)
 
 
