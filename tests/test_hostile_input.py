@@ -393,7 +393,7 @@ def test_the_lists_of_a_run(folder: Path, data: st.DataObject) -> None:
 RECORDS = [
     {"kind": "train", "update": 3, "epoch": 1, "tokens": 90, "loss": 2.5, "lr_factor": 1.0},
     {"kind": "valid", "update": 3, "epoch": 1, "cross_entropy": 2.1, "token_error_rate": 0.5, "bleu": 7.0,
-     "train_token_error_rate": 0.4},
+     "train_token_error_rate": 0.4, "chrf2": 21.5},
 ]  # fmt: skip
 
 

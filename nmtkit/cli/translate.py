@@ -162,7 +162,7 @@ def translate(
 
 
 def _check_files(read: Sequence[Path | str], output: str, attention: Path | None) -> None:
-    """Raise UserError if a file is read twice or would be overwritten."""
+    """Raise UserError if standard input is read twice, an input would be overwritten, or ``attention`` is no .npz."""
     check_read_once(read)
     check_output("--output", output, *read)
     if attention:

@@ -131,7 +131,7 @@ def _examine_tables(files: Files, src: str, tgt: str, findings: _Findings) -> bo
                 )
             if number == 1 and {cell.decode(errors="ignore").lower() for cell in cells} & {src, tgt, *_HEADERS}:
                 findings.add(file, number, "looks like a header, which would be read as a sentence pair; remove it")
-            if quoted_as_csv(line):
+            if any(map(quoted_as_csv, cells)):
                 findings.add(file, number, QUOTED)
     return sound
 

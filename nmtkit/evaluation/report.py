@@ -83,7 +83,7 @@ def _record(line: bytes) -> dict[str, Any] | None:
     try:
         record: dict[str, Any] = json.loads(line)
         # Older versions did not log these keys.
-        optional = ("train_token_error_rate", "tokens_per_second", "lr")
+        optional = ("train_token_error_rate", "tokens_per_second", "lr", "chrf2")
         numbers = [*(record.get(key, 0) for key in optional), *(record[key] for key in DRAWN[record["kind"]])]
         # Not isinstance, because True is an int; a larger int does not fit into a float.
         return record if all(type(n) is float or (type(n) is int and n < 1 << 63) for n in numbers) else None
@@ -145,12 +145,14 @@ def _scores(histories: Sequence[History], comparison: Comparison) -> str:
     # The best BLEU, even if checkpoints were ranked by another metric.
     bests = [max(history.valid, key=lambda record: record["bleu"], default=None) for history in histories]
     speeds = [[y for _, y in _points(history.train, "tokens_per_second")] for history in histories]
+    chrf2 = [_points(history.valid, "chrf2") for history in histories]
     rows = [
         ["architecture", *(history.architecture for history in histories)],
         ["parameters, M", *(f"{history.parameters / 1e6:.1f}" for history in histories)],
         ["training, target tokens/s", *(f"{median(each):,.0f}" if each else "-" for each in speeds)],
         ["best dev BLEU of the run", *("-" if best is None else f"{best['bleu']:.2f}" for best in bests)],
         ["at update", *("-" if best is None else f"{best['update']:,}" for best in bests)],
+        ["best dev chrF2", *(f"{max(y for _, y in each):.2f}" if each else "-" for each in chrf2)],
     ]
     for scores in zip(*comparison.measured, strict=True):
         rows.append([scores[0].metric, *(f"{m.score.value:.2f}" for m in scores)])

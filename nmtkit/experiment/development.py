@@ -39,10 +39,10 @@ class DevelopmentSet:
         standard = standard_bleu(self.pipeline.side.language)
         return "13a-lc" if self.pipeline.side.lowercase and standard == "sacreBLEU-13a" else standard
 
-    def describe_bleu(self) -> str:
-        """For example "BLEU of the development set: sacreBLEU 13a, without case, 4 references"."""
+    def describe_metrics(self) -> str:
+        """For example "BLEU and chrF2 of the development set: sacreBLEU 13a, without case, 4 references"."""
         name = "sacreBLEU 13a, without case" if self.metric == "13a-lc" else self.metric.replace("-", " ")
-        return f"BLEU of the development set: {name}, {counted(len(self.references), 'reference')}"
+        return f"BLEU and chrF2 of the development set: {name}, {counted(len(self.references), 'reference')}"
 
     @classmethod
     def load(cls, data: Path) -> "DevelopmentSet":

@@ -81,7 +81,7 @@ def run_experiment(
             _described(device), distributed.size(), torch.get_num_threads(),
         )  # fmt: skip
         log.info(door.report(PLAIN, device.type))
-        log.info(development.describe_bleu())
+        log.info(development.describe_metrics())
         if run.settings.batch_tokens == "auto":
             run = replace(run, settings=replace(run.settings, batch_tokens=estimate.busy_budget(run)))
             log.info("training.batch_tokens: auto is %s here", f"{run.settings.batch_tokens:,}")

@@ -11,12 +11,12 @@ from unicodedata import is_normalized
 
 from nmtkit.errors import UserError, check_lines
 from nmtkit.folders import SPLITS
-from nmtkit.lines import decode_line, file_of, parse_line, raw_lines, real_path
+from nmtkit.lines import at_line, decode_line, file_of, parse_line, raw_lines, real_path
 from nmtkit.machine.processes import Workers
 from nmtkit.machine.progress import progress
 
 NO_WORDS = "no pair of the development set has words on both sides"
-QUOTED = "quoted as in CSV; export the table as tab-separated text without quotes"
+QUOTED = "quoted as in CSV, but quotes are read as text; export the table as tab-separated text without quotes"
 
 log = logging.getLogger(__name__)
 
@@ -69,9 +69,10 @@ def read_all(raw: Mapping[str, Files], references: Sequence[Path], pool: Workers
             raise UserError(f"{file}: not a regular file, which prep needs to read more than once; copy it to a file")
         if column is None and re.search(r"\.tsv(?:\.gz|\.zst)?$", file.name):
             raise UserError(f"{file}: a table; name a column of it for each side, as {file}:1")
-    for table in dict.fromkeys(file for file, column in map(file_of, paths) if column):
-        if any(map(quoted_as_csv, islice(raw_lines(table), 10_000))):
-            log.warning(f"{table}: {QUOTED}; its quotes are read as text")
+    for path in paths:
+        cells = islice(raw_lines(path), 10_000) if file_of(path)[1] else ()
+        if number := next((number for number, cell in enumerate(cells, 1) if quoted_as_csv(cell)), None):
+            log.warning(f"{at_line(path, number)}: {QUOTED}")
     with progress("counting lines"):
         contents = dict(zip(paths, pool.map(read, paths), strict=True))
     for src, tgt in ((src, tgt) for src, *others in groups.values() for tgt in others):
@@ -88,7 +89,7 @@ def read_all(raw: Mapping[str, Files], references: Sequence[Path], pool: Workers
     every = {split: [contents[path] for path in group] for split, group in groups.items()}
     for split, (one, other, *_) in every.items():
         if one.lines and one.sha256 == other.sha256:
-            log.warning(f"{raw[split].src}, {raw[split].tgt}: the same text on both sides")
+            log.warning(f"{raw[split].src}, {raw[split].tgt}: the same text; name the translation as the target")
     for split in SPLITS[1:]:
         if split in every and every[split][:2] == every["train"]:
             log.warning(
@@ -108,10 +109,10 @@ def has_words(files: Files) -> bool:
     return any(src.split() and tgt.split() for src, tgt in pairs_of(files))
 
 
-def quoted_as_csv(line: bytes) -> bool:
-    """Whether a cell of a line of a table is in quotes, with each quote inside doubled."""
-    cells = [cell.strip() for cell in line.split(b"\t")]
-    return any(cell[:1] == cell[-1:] == b'"' and b'""' in cell[1:-1] for cell in cells)
+def quoted_as_csv(cell: bytes) -> bool:
+    """Whether a cell of a table is in quotes, with each quote inside doubled."""
+    cell = cell.strip()
+    return cell[:1] == cell[-1:] == b'"' and b'""' in cell[1:-1]
 
 
 def read(path: Path) -> Content:

@@ -17,7 +17,7 @@ from nmtkit.training.gradient import accumulate, clip, micro_batches, read
 from nmtkit.training.optimizers import set_rates
 from nmtkit.training.progress import Window
 from nmtkit.training.run import Run, usable_pairs
-from nmtkit.training.settings import METRICS
+from nmtkit.training.settings import METRICS, Metric
 from nmtkit.training.signals import stop_signals
 from nmtkit.training.validation import Validation, decisive
 
@@ -162,7 +162,9 @@ def _facts(run: Run, validation: Validation | None) -> str:
 def _outcome(run: Run, validation: Validation | None) -> str:
     """The part of the progress line on validations: the last one, the best one, and the patience left."""
     settings, progress = run.settings, run.progress
-    last = f"  dev {validation.cross_entropy:.3f} BLEU {validation.bleu:.2f}" if validation else ""
+    metric: Metric = "chrf2" if "chrf2" in (settings.stop_metric, settings.ranked_by) else "bleu"
+    scored = f"{METRICS[metric]} {validation.metric(metric):.2f}" if validation else ""
+    last = f"  dev {validation.cross_entropy:.3f} {scored}" if validation else ""
     best = progress.best_shown(settings)
     left = ""
     if settings.patience:

@@ -146,7 +146,7 @@ prep = by_keyword(PrepOptions, prepare)
 
 
 def _check(options: PrepOptions) -> None:
-    """Raise UserError for options that exclude each other, and for an output folder that is in use otherwise."""
+    """Raise UserError for options that exclude each other, and for an output folder that has something else."""
     text = (TOKENS, SEGMENTATION)
     given = [
         field.name

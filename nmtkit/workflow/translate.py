@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 BEST = Request()  # the best translation of each line
 DOCUMENTS = "Documents"  # group of the help
 SHOWN = 5  # characters that training never saw
-NUMBER = "[0-9]+([.,:][0-9]+)*"
+NUMBER = r"\d+([.,:]\d+)*"
 
 
 def _always() -> bool:
@@ -121,15 +121,19 @@ def translate_windows(
     pairs = ((line, "") if isinstance(line, str) else line for line in lines)
     grouped = windows(pairs, ready, LARGEST_WINDOW)
     translated = answers(Job(models, request), grouped, jobs, ready, copies=copies)
-    return translated if request.replace_unk else _warn_of_unseen(translated, translator, bool(options.keep))
+    return (
+        translated
+        if request.replace_unk
+        else _warn_of_unseen(translated, translator, not options.keep and not _refusing_keep(request))
+    )
 
 
 def _warn_of_unseen(
-    windows: "Iterator[list[list[Translation]]]", translator: "Translator", kept: bool
+    windows: "Iterator[list[list[Translation]]]", translator: "Translator", keep: bool
 ) -> "Iterator[list[list[Translation]]]":
     """The windows; at the end, warn of characters that a model of subwords never saw in training.
 
-    kept: patterns are copied, so that there is no need to recommend it for numbers.
+    keep: whether to recommend ``options.keep`` for numbers.
     """
     from nmtkit.text.pipeline import letters
 
@@ -147,7 +151,7 @@ def _warn_of_unseen(
     if lines:
         characters = " ".join(character for character, _ in unseen.most_common(SHOWN))
         more = " ..." if len(unseen) > SHOWN else ""
-        numbers = not kept and translator.has_attention and any(map(str.isdecimal, unseen))
+        numbers = keep and translator.has_attention and any(map(str.isdecimal, unseen))
         remedy = f"; `keep` '{NUMBER}' copies numbers" if numbers else ""
         what = f"{counted(lines, 'line')} with characters that {translator.name} never saw: {characters}{more}"
         log.warning(what + remedy)
@@ -169,13 +173,8 @@ def translate_text(options: LineOptions) -> "Iterator[list[list[Translation]]]":
 
 def _with_kept(options: LineOptions) -> "Iterator[list[list[Translation]]]":
     """``translate_text`` with patterns."""
-    asked = options.request
-    for name, given in {
-        "prefixes": asked.prefixes, "references": asked.references, "seed": asked.seed is not None,
-        "tokenized": asked.tokenized,
-    }.items():  # fmt: skip
-        if given:
-            raise UserError(f"`keep` and `{name}` exclude each other; leave one of them out")
+    if refusing := _refusing_keep(options.request):
+        raise UserError(f"`keep` and `{refusing[0]}` exclude each other; leave one of them out")
     with loading():
         from nmtkit.documents import placeholders
         from nmtkit.documents.alignment import align
@@ -212,6 +211,15 @@ def _with_kept(options: LineOptions) -> "Iterator[list[list[Translation]]]":
                 placeholders.warn_of_lost(f"line {number}", filled[0])
                 best[:] = [replace(each, text=done.aligned.text) for each, done in zip(best, filled, strict=True)]
         yield window
+
+
+def _refusing_keep(request: Request) -> list[str]:
+    """The fields of a request that patterns do not go with."""
+    fields = {
+        "prefixes": request.prefixes, "references": request.references, "seed": request.seed is not None,
+        "tokenized": request.tokenized,
+    }  # fmt: skip
+    return [name for name, given in fields.items() if given]
 
 
 def translate_lines(options: LineOptions) -> "Iterator[list[Translation]]":

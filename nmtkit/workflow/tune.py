@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -33,15 +34,17 @@ class TuneOptions:
     data: Path | str = option("data", DATA)
     beam_size: int | None = option(None, Option(
         "Beam size, and the length of the n-best lists.  [default: the model's]", names="--beam-size -b", at_least=1))
-    alphas: str | Sequence[float] = option("0.2,0.4,0.6,0.8,1,1.2,1.4", Option(
+    alphas: str | Sequence[float] = option("0.2,0.4,0.6,0.8,1,1.2,1.4,1.7", Option(
         "Exponents to try with the length penalties gnmt and power."))
     betas: str | Sequence[float] = option("0,0.1,0.2,0.4", Option("Coverage penalties to try."))
-    metric: Literal["sacreBLEU-13a", "13a-lc", "mteval-lc", "sacreBLEU-zh", "sacreBLEU-char", "chrF2"] | None = option(
+    metric: Literal[
+        "sacreBLEU-13a", "13a-lc", "mteval-lc", "sacreBLEU-zh", "sacreBLEU-char", "chrF2", "chrF2-lc"
+    ] | None = option(
         None, Option(
             "Metric to maximise; those with -lc ignore case, for models that write lower case.  [default: "
             "sacreBLEU-13a, or -zh or -char in languages without spaces between words]"))
     save: bool = option(False, Option(
-        "Make the best options the defaults of the model, in its config.yaml."))
+        "Make the best penalties the defaults of the model, in its config.yaml, but not the beam size."))
     precision: Literal["auto", "float32", "bfloat16", "int8"] = option("auto", PRECISION)
     device: str = option("auto", DEVICE)
 # fmt: on
@@ -69,15 +72,31 @@ def search_penalties(options: TuneOptions) -> Tuned:
     The set is translated once, and its n-best lists are re-ranked with every penalty. Raises UserError for a folder
     without a development set, for invalid penalties, and for ``save`` with an ensemble or a model in training.
     """
+    [chosen] = models_at(options.model, options.checkpoint)
+    folder = ModelFolder.at(chosen)
+    if options.save and folder.bundle.exists():
+        raise UserError(f"`save`: {chosen} is an ensemble, which has no settings of its own; leave `save` out")
+    if options.save:
+        folder.check()  # locking would create a missing folder
+    # Before the search, so that its result is not lost.
+    with locked(folder.path, "training or tuning") if options.save else nullcontext():
+        tuned = _tuned(options, chosen)
+        if options.save:
+            _save(folder, tuned.best)
+    return tuned
+
+
+tune = by_keyword(TuneOptions, search_penalties)
+
+
+def _tuned(options: TuneOptions, chosen: Path) -> Tuned:
+    """The values of all settings for the model ``chosen``."""
     from nmtkit.evaluation import tuning
     from nmtkit.evaluation.bleu import standard_bleu
     from nmtkit.translation import loading
     from nmtkit.translation.testset import read_held_out
 
     held_out = read_held_out(Path(options.data), "dev")
-    [chosen] = models_at(options.model, options.checkpoint)
-    if options.save:
-        ModelFolder.at(chosen).check()  # an ensemble has no settings of its own
     translator = loading.load(chosen, options.device, precision=options.precision)
     own = translator.search.beam_size
     search = Request(beam_size=options.beam_size).search(translator.search)
@@ -99,23 +118,18 @@ def search_penalties(options: TuneOptions) -> Tuned:
     side = translator.tgt_pipeline.side
     metric = options.metric or standard_bleu(side.language)
     values = tuning.tune(n_best, held_out.refs_like(side), metric, tried)
-    tuned = Tuned(tried, values, len(held_out.sources), metric, own)
-    if options.save:
-        _save(ModelFolder.at(chosen), tuned.best)
-    return tuned
+    return Tuned(tried, values, len(held_out.sources), metric, own)
 
 
-tune = by_keyword(TuneOptions, search_penalties)
-
-
-def _save(folder: ModelFolder, search: Search) -> None:
-    """Make ``search`` the settings of a model. Raises UserError while its training runs."""
+def _save(folder: ModelFolder, best: Search) -> None:
+    """Make the penalties of ``best`` the defaults of a model, which keeps its beam size."""
     from nmtkit.experiment.schema import load_experiment
 
-    with locked(folder.path, "training"):
-        folder.write_config(to_dict(replace(load_experiment(folder), search=search)))
-        folder.seal()
-    log.info(f"nmtkit: {folder.config}: has the best options, which are the model's defaults now")
+    experiment = load_experiment(folder)
+    search = replace(best, beam_size=experiment.search.beam_size)
+    folder.write_config(to_dict(replace(experiment, search=search)))
+    folder.seal()
+    log.info(f"nmtkit: saved the best penalties in {folder.config}; restart a server that uses the model")
 
 
 def _n_best(translator: "Translator", sources: list[str]) -> "list[list[Candidate]]":

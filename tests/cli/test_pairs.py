@@ -23,6 +23,7 @@ import yaml
 
 from nmtkit.cli.main import main
 from nmtkit.evaluation.bleu import score
+from nmtkit.lines import locked
 from nmtkit.text.pipeline import TextPipeline
 
 Nmtkit = Callable[..., Any]  # the command line of tests/conftest.py
@@ -176,7 +177,7 @@ def test_every_command_that_takes_a_model_takes_an_ensemble_or_refuses_it(folder
     assert nmtkit("ensemble", "run", "averaged", "--combine", "logprob", "-o", "unnormalised").status == 0
     assert "perplexity" not in nmtkit("score", "-m", "unnormalised").out  # the probabilities do not sum to 1
     assert nmtkit("tune", "-m", "ensemble", "--alphas", "1").status == 0
-    complaint = "ensemble: an ensemble, not a single model; its members are in ensemble/members"
+    complaint = "--save: ensemble is an ensemble, which has no settings of its own; leave --save out"
     assert nmtkit("tune", "-m", "ensemble", "--save") == (1, "", f"nmtkit: error: {complaint}\n")
     reported = nmtkit("report", "run", "ensemble")
     assert reported.status == 0, reported.err
@@ -322,22 +323,43 @@ def test_tune_prints_the_options_that_translate_takes(folder: Path, nmtkit: Nmtk
     assert nmtkit("translate", "-i", "raw/test.en", *options).status == 0
 
 
-def test_the_options_that_tune_saves_are_the_defaults_of_the_model(folder: Path, nmtkit: Nmtkit) -> None:
+def test_the_penalties_that_tune_saves_are_the_defaults_of_the_model(folder: Path, nmtkit: Nmtkit) -> None:
+    first = nmtkit("translate", "-i", "data/dev.raw.src", "--scores", "sentence")
     tuned = nmtkit("tune", "-b", "4", "--alphas", "2", "--betas", "0.5", "--save", "--json")
-    assert tuned.err == "nmtkit: run/config.yaml: has the best options, which are the model's defaults now\n"
+    saved = "nmtkit: saved the best penalties in run/config.yaml; restart a server that uses the model\n"
+    assert (tuned.status, tuned.err) == (0, saved)
     best = json.loads(tuned.out)["best"]
-    options = [word for name in ("beam_size", "length_penalty", "alpha", "coverage_penalty")
-               for word in (f"--{name.replace('_', '-')}", best[name])
+    names = ["length_penalty", "alpha", "coverage_penalty"]
+    options = [word for name in names for word in (f"--{name.replace('_', '-')}", best[name])
                if name != "alpha" or best["length_penalty"] in ("gnmt", "power")]  # fmt: skip
     assert nmtkit("average").status == 0
-    for model in ("run", "averaged"):
-        by_default = nmtkit("translate", "-m", model, "-i", "raw/test.en", "--scores", "sentence")
-        assert by_default == nmtkit("translate", "-m", model, "-i", "raw/test.en", "--scores", "sentence", *options)
+    for each in ("run", "averaged"):
+        by_default = nmtkit("translate", "-m", each, "-i", "raw/test.en", "--scores", "sentence")
+        assert by_default == nmtkit("translate", "-m", each, "-i", "raw/test.en", "--scores", "sentence", *options)
+    assert first != nmtkit("translate", "-i", "data/dev.raw.src", "--scores", "sentence")
     resumed = nmtkit("train", "--max-epochs", "9")
     assert resumed.status == 0, resumed.err
-    saved = yaml.safe_load(Path("run/config.yaml").read_text())["search"]
-    assert saved["beam_size"] == 4
-    assert {name: saved[name] for name in best if name != "value"} == {n: v for n, v in best.items() if n != "value"}
+    search = yaml.safe_load(Path("run/config.yaml").read_text())["search"]
+    assert [search[name] for name in ("beam_size", *names)] == [3, *(best[name] for name in names)]
+
+
+def test_tune_saves_the_penalties_of_a_checkpoint_as_those_of_its_run(folder: Path, nmtkit: Nmtkit) -> None:
+    checkpoint = str(min(Path("run/checkpoints").iterdir()))
+    tuned = nmtkit("tune", "-m", checkpoint, "--alphas", "2", "--save", "--json")
+    assert "saved the best penalties in run/config.yaml" in tuned.err
+    search = yaml.safe_load(Path("run/config.yaml").read_text())["search"]
+    assert search["length_penalty"] == json.loads(tuned.out)["best"]["length_penalty"]
+    assert nmtkit("tune", "-m", "missing", "--save").status == 1
+    assert not Path("missing").exists()
+
+
+def test_tune_saves_nothing_in_a_folder_where_training_writes(folder: Path, nmtkit: Nmtkit) -> None:
+    before = Path("run/config.yaml").read_bytes()
+    with locked(Path("run"), "training"):
+        refused = nmtkit("tune", "--save")
+    assert (refused.status, refused.out) == (1, "")
+    assert "run: another training or tuning (process" in refused.err
+    assert Path("run/config.yaml").read_bytes() == before
 
 
 @pytest.mark.parametrize(
@@ -345,7 +367,7 @@ def test_the_options_that_tune_saves_are_the_defaults_of_the_model(folder: Path,
     [
         (["-b", "10001"], "--beam-size: 10001 is not between 1 and 10000"),
         (["--alphas", "a,1"], "--alphas a,1: expected numbers separated by commas, such as 0.2,0.4"),
-        (["--betas", "-1"], "--alphas 0.2,0.4,0.6,0.8,1,1.2,1.4, --betas -1: "
+        (["--betas", "-1"], "--alphas 0.2,0.4,0.6,0.8,1,1.2,1.4,1.7, --betas -1: "
                             "coverage_penalty: -1.0 is not between 0 and 1000"),
     ],
 )  # fmt: skip

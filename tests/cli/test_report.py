@@ -33,6 +33,7 @@ def write_run(folder: Path, preset: str, train_errors: bool) -> None:
         log_metrics(run, {"kind": "train", **seen, "loss": 4 / epoch, "lr_factor": 1.0, "tokens": 5000 * epoch})
         errors = {"train_token_error_rate": 0.5 / epoch} if train_errors else {}
         valid = {"cross_entropy": 5 / epoch, "token_error_rate": 0.6 / epoch, "bleu": 10.0 * epoch}
+        valid |= {"chrf2": 15.5 * epoch} if train_errors else {}  # older versions logged neither
         log_metrics(run, {"kind": "valid", **seen, **valid, **errors})
 
 
@@ -89,7 +90,9 @@ def test_a_page_has_every_part_and_needs_nothing_else(nmtkit: Run) -> None:
                         "Unknown words and names", "Are the differences due to chance?", "Attention",
                         "Most different", "Worst", "Configurations"]  # fmt: skip
     assert all(link.startswith("#s") for link in page.loads)
-    assert page.counts["figure"] == 6 + 2 + 3  # training, lengths, attention of the model that has it
+    assert page.counts["figure"] == 7 + 2 + 3  # training, lengths, attention of the model that has it
+    assert "Dev chrF2 by updates" in page.words
+    assert re.search(r"best dev chrF2\s*46\.50\s*-", page.words)
     assert "script" not in page.counts
     assert "url(" not in text
     assert "a <b> & c" in page.words  # text that looks like HTML is text

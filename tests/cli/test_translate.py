@@ -236,10 +236,13 @@ def test_terms_that_no_line_has_or_that_do_not_fit_are_warned_of(folder: Path, f
 
 
 def test_digits_that_the_model_never_saw_can_be_copied_as_the_warning_says(filtered: Callable[..., Any]) -> None:
-    told = "1 line with characters that run never saw: 7 . 3; --keep '[0-9]+([.,:][0-9]+)*' copies numbers\n"
-    assert filtered(b"a 7.3 b\na b\n") == (0, "a <unk> <unk> <unk> b\na b\n", told)
-    _, out, err = filtered(b"a 7.3 b\na b\n", "--keep", "[0-9]+([.,:][0-9]+)*")
-    assert out == "a 7.3 b\na b\n"
+    pattern, text = r"\d+([.,:]\d+)*", "a 7.३ b\na b\n".encode()
+    told = "1 line with characters that run never saw: 7 . ३"
+    copied = f"{told}; --keep '{pattern}' copies numbers\n"
+    assert filtered(text) == (0, "a <unk> <unk> <unk> b\na b\n", copied)
+    assert filtered(text, "--sample").err == filtered(text, "--tokenized").err == f"{told}\n"  # with --keep an error
+    _, out, err = filtered(text, "--keep", pattern)
+    assert out == "a 7.३ b\na b\n"
     assert "copies" not in err
 
 

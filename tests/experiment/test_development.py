@@ -54,7 +54,7 @@ def test_lower_case_output_that_equals_a_reference_except_for_case_has_the_highe
     run_experiment(small_experiment(max_updates=1), data, data.parent / "run", torch.device("cpu"))
     records = map(json.loads, (data.parent / "run" / "metrics.jsonl").read_text().splitlines())
     case = ", without case" if load_prep(data).tgt.lowercase else ""
-    assert f"BLEU of the development set: sacreBLEU 13a{case}, 2 references" in caplog.text
+    assert f"BLEU and chrF2 of the development set: sacreBLEU 13a{case}, 2 references" in caplog.text
     [valid] = [record for record in records if record["kind"] == "valid"]
     assert (valid["bleu"], valid["chrf2"]) == (pytest.approx(100), pytest.approx(100))
 

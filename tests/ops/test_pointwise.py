@@ -53,4 +53,6 @@ def test_without_dropout_nothing_is_sampled_or_copied(p: float, training: bool) 
 
 def test_a_probability_next_to_one_still_gives_numbers() -> None:
     assert dropout(torch.ones(1000), 0.9999999, True).isfinite().all()
-    assert dropout_mask(torch.empty(10**6), 0.9999999).max() == 2**16  # the least probable, so the mean is kept
+    assert (
+        dropout_mask(torch.empty(10**6), 0.9999999).max() == 2**16
+    )  # units are kept with a probability of at least 2^-16

@@ -1097,16 +1097,20 @@ def test_the_same_text_on_both_sides_is_warned_of(
     copy = tmp_path / "copy.fr"
     copy.write_bytes(raw["train"].src.read_bytes())
     prepare(raw | {"train": Files(raw["train"].src, copy)}, tmp_path / "data", WORDS, workers=1)
-    same = [message for message in caplog.messages if "both sides" in message]
-    assert same == [f"{raw['train'].src}, {copy}: the same text on both sides"]
+    same = [message for message in caplog.messages if "the same text" in message]
+    assert same == [f"{raw['train'].src}, {copy}: the same text; name the translation as the target"]
 
 
-def test_a_named_table_with_quotes_as_in_csv_is_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    rows = [f"The cat is {n}.\tLe chat a {n}." for n in range(20)]
-    for name, last in (("plain", '"Yes"\t« Oui »'), ("quoted", '"He said ""Yes""."\tIl dit « Oui ».')):
-        write(tmp_path / f"{name}.tsv", [*rows, last])
-        sides = Files(tmp_path / f"{name}.tsv:1", tmp_path / f"{name}.tsv:2")
-        prepare({"train": sides}, tmp_path / name, WORDS, workers=1)
+@pytest.mark.parametrize("suffix", ["tsv", "tsv.gz"])
+def test_quotes_as_in_csv_in_the_columns_of_a_named_table_are_warned_of(
+    suffix: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    rows = [f"The cat is {n}.\tLe chat a {n}.\tno note" for n in range(20)]
+    quoted = '"He said ""Yes""."'
+    for name, last in (("plain", f'"Yes"\t« Oui »\t{quoted}'), ("quoted", f"{quoted}\tIl dit « Oui ».\tno note")):
+        table, text = tmp_path / f"{name}.{suffix}", "".join(f"{row}\n" for row in [*rows, last]).encode()
+        table.write_bytes(gzip.compress(text) if suffix.endswith("gz") else text)
+        prepare({"train": Files(Path(f"{table}:1"), Path(f"{table}:2"))}, tmp_path / name, WORDS, workers=1)
     [told] = [message for message in caplog.messages if "quoted" in message]
-    assert told.startswith(f"{tmp_path / 'quoted.tsv'}: quoted as in CSV; export the table")
-    assert told.endswith("; its quotes are read as text")
+    remedy = "export the table as tab-separated text without quotes"
+    assert told == f"{table}:21, column 1: quoted as in CSV, but quotes are read as text; {remedy}"

@@ -217,8 +217,9 @@ def test_the_ranking_is_that_of_the_checkpoint_from_which_a_run_is_resumed(data:
     assert folder.best_update() == best
 
 
-def test_a_run_with_two_metrics_is_resumed_exactly(data: Path, tmp_path: Path) -> None:
-    two = {"stop_metric": "cross_entropy", "best_metric": "bleu", "valid_every": 2}
+@pytest.mark.parametrize("best_metric", ["bleu", "chrf2"])
+def test_a_run_with_two_metrics_is_resumed_exactly(best_metric: str, data: Path, tmp_path: Path) -> None:
+    two = {"stop_metric": "cross_entropy", "best_metric": best_metric, "valid_every": 2}
     trained(tmp_path / "whole", data, **two)
     trained(tmp_path / "pieces", data, **two, max_updates=5)
     trained(tmp_path / "pieces", data, **two)
