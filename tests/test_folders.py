@@ -1,3 +1,5 @@
+import errno
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -90,6 +92,15 @@ def test_a_folder_without_checkpoints_is_an_error(run: ModelFolder) -> None:
         UserError, match=r"^empty: an ensemble, whose members have one checkpoint each; leave `checkpoint`"
     ):
         ModelFolder.at(Path("empty"), "last")
+
+
+def test_a_folder_that_cannot_be_listed_is_named(run: ModelFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(folder: Path) -> Iterator[Path]:
+        raise PermissionError(errno.EACCES, "Permission denied", str(folder))
+
+    monkeypatch.setattr(Path, "iterdir", refused)
+    with pytest.raises(UserError, match=r"^run: cannot be read: Permission denied$"):
+        run.check()
 
 
 def test_a_model_folder_may_have_the_name_of_a_checkpoint(tmp_path: Path) -> None:

@@ -3,12 +3,14 @@
 import os
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from nmtkit.errors import UserError
-from nmtkit.importing.reading import read
+from nmtkit.folders import ModelFolder
+from nmtkit.importing.reading import read, write
 from nmtkit.text.sentencepieces import learn_sentencepieces
 from tests.importing import marian, nematus_files, test_fairseq, transformers_files
 
@@ -66,6 +68,18 @@ def test_a_model_with_a_pipe_or_a_device_is_refused(
         with pytest.raises(UserError, match=f"{name}: not found|not a model that nmtkit can import") as refused:
             read(path)
         assert "\n" not in str(refused.value)
+
+
+def test_parameters_that_are_not_those_of_the_model_are_named_and_nothing_is_written(tmp_path: Path) -> None:
+    nematus_files.write(tmp_path / "theirs", "bideep")
+    found, ours = read(tmp_path / "theirs"), ModelFolder(tmp_path / "ours")
+    (first, value), *_ = found.parameters.items()
+    for parameters in ({first: value[1:]}, {first: None}, {"another": value}):
+        changed = {name: x for name, x in {**found.parameters, **parameters}.items() if x is not None}
+        complaint = "another: expected shape None" if "another" in parameters else f"{first}: expected shape"
+        with pytest.raises(UserError, match=complaint):
+            write(replace(found, parameters=changed), tmp_path / "theirs", ours)
+    assert not ours.path.exists()
 
 
 @every_kind

@@ -21,12 +21,14 @@ import nmtkit.text.cleaning
 import nmtkit.text.work
 from nmtkit.errors import UserError
 from nmtkit.lines import read_lines
+from nmtkit.text.cleaning import _paired_chunks
 from nmtkit.text.manifest import PrepReport, reference_files, verify
 from nmtkit.text.pipeline import TextPipeline
 from nmtkit.text.prep import prepare, prepare_part
 from nmtkit.text.raw import Files, find_raw, language_of
 from nmtkit.text.rules import broken_rule
 from nmtkit.text.settings import Cleaning, Development, Prep, Segmentation, Side, Tokenizer, load_prep
+from nmtkit.text.work import Shard
 
 Form: TypeAlias = Literal["NFC", "NFD"]
 
@@ -1089,6 +1091,15 @@ def test_a_development_set_that_is_the_training_text_is_named(
     assert [message.split(":")[0] for message in same] == [
         f"{files.src}, {files.tgt}" for files in (raw["dev"], raw["test"])
     ]
+
+
+def test_text_that_becomes_shorter_than_it_was_counted_is_an_error(tmp_path: Path) -> None:
+    files = Files(tmp_path / "train.en", tmp_path / "train.fr")
+    for path, lines in zip(files, (9, 8), strict=True):
+        write(path, ["word"] * lines)
+    assert [len(src.lines) for src, _ in _paired_chunks(files, [Shard(0, 1, 8)])] == [8]
+    with pytest.raises(UserError, match=r"train\.fr: became shorter while prep was reading them; run it again$"):
+        list(_paired_chunks(files, [Shard(0, 1, 9)]))
 
 
 def test_the_same_text_on_both_sides_is_warned_of(

@@ -200,6 +200,16 @@ def test_an_impossible_average_is_an_error_with_the_reason(
     assert not (tmp_path / "mean").exists()
 
 
+def test_a_run_without_checkpoints_has_no_average(tmp_path: Path) -> None:
+    run, mean = ModelFolder(tmp_path / "run"), ModelFolder(tmp_path / "mean")
+    run.path.mkdir()
+    run.write_config({})
+    with pytest.raises(UserError, match=r"run: has no checkpoint yet; nmtkit train makes one$"):
+        averaging.average(run, mean, [], last=1)
+    with pytest.raises(UserError, match=r"run: has no validated checkpoint; `last` averages the newest"):
+        averaging.average(run, mean, [])
+
+
 def test_on_a_full_disk_the_old_average_is_kept(tmp_path: Path) -> None:
     """A limit on file sizes simulates a full disk: writes beyond it fail in the same way."""
     run, output = ModelFolder(tmp_path / "run"), ModelFolder(tmp_path / "mean")

@@ -1,6 +1,7 @@
 """Terms of a glossary in lines and translations."""
 
 import itertools
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -196,6 +197,12 @@ def test_terms_are_read_from_lines_with_tabs_and_from_csv(tmp_path: Path) -> Non
     assert read_terms(tmp_path / "a.tsv") == (("#1", "numéro un"),)
     (tmp_path / "a.csv").write_text('dog,chien\n"red, hot",brûlant,note\n')
     assert read_terms(tmp_path / "a.csv") == (("dog", "chien"), ("red, hot", "brûlant"))
+
+
+def test_what_tbx_needs_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "lxml", None)  # as if it were not installed
+    with pytest.raises(UserError, match=r"a\.tbx: reading TBX needs lxml: pip install 'nmtkit\[files\]'$"):
+        read_terms(tmp_path / "a.tbx")
 
 
 def test_terms_are_read_from_tbx(tmp_path: Path) -> None:
