@@ -45,14 +45,14 @@ def clean_shards(work: Work, part: tuple[int, int], pool: Workers) -> None:
     clean = partial(_clean, work.prep, work.raw["train"], heldout)
     with progress("tokenising and cleaning train", sum(shard.lines for shard in todo)) as advance:
         # One stream over all shards, so that no process is idle at the end of a shard.
-        cleaned = pool.map(clean, _paired_chunks(work.raw["train"], todo))
+        cleaned = pool.map(clean, paired_chunks(work.raw["train"], todo))
         for shard in todo:
             lost: list[tuple[int, str]] = []
             names = ("src", "tgt", "hashes") if "duplicate" in work.prep.cleaning.drop else ("src", "tgt")
             with ExitStack() as stack:
                 # Atomic writes, and "lost" comes last: a shard that has it is complete.
                 files = [stack.enter_context(atomic_write(work.shard_file(shard, name), "wb")) for name in names]
-                # ``_paired_chunks`` ends a chunk at the end of each shard.
+                # ``paired_chunks`` ends a chunk at the end of each shard.
                 for pairs, contents, lost_of_chunk in islice(cleaned, -(-shard.lines // CHUNK_LINES)):
                     for file, content in zip(files, contents, strict=False):
                         file.write(content)
@@ -62,7 +62,7 @@ def clean_shards(work: Work, part: tuple[int, int], pool: Workers) -> None:
             write_file(work.shard_file(shard, "lost"), json.dumps(lost))
 
 
-def _paired_chunks(files: Files, shards: Sequence[Shard]) -> Iterator[tuple[Chunk, Chunk]]:
+def paired_chunks(files: Files, shards: Sequence[Shard]) -> Iterator[tuple[Chunk, Chunk]]:
     """The raw lines of these shards in order; no chunk crosses the end of a shard.
 
     Raises UserError if the files have fewer lines.

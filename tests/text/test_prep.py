@@ -21,7 +21,7 @@ import nmtkit.text.cleaning
 import nmtkit.text.work
 from nmtkit.errors import UserError
 from nmtkit.lines import read_lines
-from nmtkit.text.cleaning import _paired_chunks
+from nmtkit.text.cleaning import paired_chunks
 from nmtkit.text.manifest import PrepReport, reference_files, verify
 from nmtkit.text.pipeline import TextPipeline
 from nmtkit.text.prep import prepare, prepare_part
@@ -1097,9 +1097,9 @@ def test_text_that_becomes_shorter_than_it_was_counted_is_an_error(tmp_path: Pat
     files = Files(tmp_path / "train.en", tmp_path / "train.fr")
     for path, lines in zip(files, (9, 8), strict=True):
         write(path, ["word"] * lines)
-    assert [len(src.lines) for src, _ in _paired_chunks(files, [Shard(0, 1, 8)])] == [8]
+    assert [len(src.lines) for src, _ in paired_chunks(files, [Shard(0, 1, 8)])] == [8]
     with pytest.raises(UserError, match=r"train\.fr: became shorter while prep was reading them; run it again$"):
-        list(_paired_chunks(files, [Shard(0, 1, 9)]))
+        list(paired_chunks(files, [Shard(0, 1, 9)]))
 
 
 def test_the_same_text_on_both_sides_is_warned_of(
