@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 BEST = Request()  # the best translation of each line
 DOCUMENTS = "Documents"  # group of the help
 SHOWN = 5  # characters that training never saw
-NUMBER = r"\d+([.,:]\d+)*"
+NUMBER = r"\d+([.,:]\d+)*"  # a pattern to recommend
 
 
 def _always() -> bool:
@@ -121,19 +121,17 @@ def translate_windows(
     pairs = ((line, "") if isinstance(line, str) else line for line in lines)
     grouped = windows(pairs, ready, LARGEST_WINDOW)
     translated = answers(Job(models, request), grouped, jobs, ready, copies=copies)
-    return (
-        translated
-        if request.replace_unk
-        else _warn_of_unseen(translated, translator, not options.keep and not _refusing_keep(request))
-    )
+    if request.replace_unk:
+        return translated
+    return _warn_of_unseen(translated, translator, not options.keep and not _refusing_keep(request))
 
 
 def _warn_of_unseen(
-    windows: "Iterator[list[list[Translation]]]", translator: "Translator", keep: bool
+    windows: "Iterator[list[list[Translation]]]", translator: "Translator", advise: bool
 ) -> "Iterator[list[list[Translation]]]":
     """The windows; at the end, warn of characters that a model of subwords never saw in training.
 
-    keep: whether to recommend ``options.keep`` for numbers.
+    advise: whether to recommend ``options.keep`` for numbers.
     """
     from nmtkit.text.pipeline import letters
 
@@ -151,7 +149,7 @@ def _warn_of_unseen(
     if lines:
         characters = " ".join(character for character, _ in unseen.most_common(SHOWN))
         more = " ..." if len(unseen) > SHOWN else ""
-        numbers = keep and translator.has_attention and any(map(str.isdecimal, unseen))
+        numbers = advise and translator.has_attention and any(map(str.isdecimal, unseen))
         remedy = f"; `keep` '{NUMBER}' copies numbers" if numbers else ""
         what = f"{counted(lines, 'line')} with characters that {translator.name} never saw: {characters}{more}"
         log.warning(what + remedy)

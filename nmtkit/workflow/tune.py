@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -73,16 +72,15 @@ def search_penalties(options: TuneOptions) -> Tuned:
     without a development set, for invalid penalties, and for ``save`` with an ensemble or a model in training.
     """
     [chosen] = models_at(options.model, options.checkpoint)
+    if not options.save:
+        return _tuned(options, chosen)
     folder = ModelFolder.at(chosen)
-    if options.save and folder.bundle.exists():
+    if folder.bundle.exists():
         raise UserError(f"`save`: {chosen} is an ensemble, which has no settings of its own; leave `save` out")
-    if options.save:
-        folder.check()  # locking would create a missing folder
-    # Before the search, so that its result is not lost.
-    with locked(folder.path, "training or tuning") if options.save else nullcontext():
+    folder.check()  # locking would create a missing folder
+    with locked(folder.path, "training or tuning"):  # before the search, so that its result is not lost
         tuned = _tuned(options, chosen)
-        if options.save:
-            _save(folder, tuned.best)
+        _save(folder, tuned.best)
     return tuned
 
 
