@@ -46,8 +46,8 @@ def quick_additive(query: Tensor, keys: Tensor, values: Tensor, v: Tensor, mask:
 
     tanh x = 1 - 2 / (1 + exp(2x)), and exp(2 (query + keys)) is a product of two exponentials: for every query,
     position and unit, ``additive`` computes an exponential, this a product and a reciprocal. The softmax cancels the 1.
-    The scores are equal to within rounding unless a query or a key exceeds 20 in magnitude. Sentences are processed in
-    parts that fit into the processor's cache. From values in bfloat16 a kernel computes a context in float32.
+    The scores are equal to within rounding unless a query or a key exceeds 20 in magnitude. From values in bfloat16 a
+    kernel computes a context in float32.
     """
     queries, factors = exponential(query).unflatten(0, (len(keys), -1)), -2 * v.float()  # (B, K, A), (A,)
     weights = _weights(kernel("scores", quick_scores, queries, keys)(queries, keys, factors), mask)
@@ -58,11 +58,12 @@ def quick_additive(query: Tensor, keys: Tensor, values: Tensor, v: Tensor, mask:
 def quick_scores(queries: Tensor, keys: Tensor, factors: Tensor) -> Tensor:
     """The sum over a of factors_a / (1 + query_a key_a): queries (B, K, A), keys (B, S, A), factors (A,) -> (B, K, S).
 
-    All are float32.
+    All are float32. A CPU computes them in parts that fit into its cache, which on a GPU would be hundreds of launches.
     """
     queries = queries.unsqueeze(2)
     scores = queries.new_empty(*queries.shape[:2], keys.shape[1])  # (B, K, S)
-    part = max(1, PART // scores[0].numel() // len(factors))  # sentences
+    on_cpu = queries.device.type == "cpu"
+    part = max(1, PART // scores[0].numel() // len(factors) if on_cpu else len(scores))  # sentences
     one = scores.new_ones(())
     for q, k, out in zip(queries.split(part), keys.unsqueeze(1).split(part), scores.split(part), strict=True):
         torch.matmul(torch.addcmul(one, q, k).reciprocal_(), factors, out=out)

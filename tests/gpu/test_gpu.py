@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -31,6 +32,7 @@ from nmtkit.experiment.schema import Experiment
 from nmtkit.kernels.door import FUSED, kernel
 from nmtkit.machine.memory import is_full
 from nmtkit.models.base import Seq2Seq
+from nmtkit.ops.attention import quick_additive
 from nmtkit.ops.best import whole
 from nmtkit.ops.cross_entropy import linear_cross_entropy
 from nmtkit.ops.precision import dtype_of
@@ -331,6 +333,26 @@ def test_the_host_waits_once_in_a_step_of_search(preset: str) -> None:
         found = beam_search(model, src, mask, SEARCH)
     [line] = most_often(waits)
     assert waits.count(line) >= max(len(hypothesis.ids) for [hypothesis] in found)
+
+
+@only_simulated
+def test_the_launches_of_attention_in_search_do_not_depend_on_the_number_of_sentences(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("nmtkit.ops.attention.PART", 1)
+    launched, compute = Counter[int](), simulated.compute
+    for sentences in (1, 9):
+        given = moved(torch.rand(sentences * 2, 4), torch.rand(sentences, 3, 4), torch.rand(sentences, 3, 5))
+        v, mask = moved(torch.rand(4), torch.ones(sentences, 3, dtype=torch.bool))
+
+        def counted(*of_it: Any, sentences: int = sentences) -> Any:
+            launched[sentences] += 1
+            return compute(*of_it)
+
+        with monkeypatch.context() as patch, torch.inference_mode():
+            patch.setattr(simulated, "compute", counted)
+            quick_additive(*given, v, mask)
+    assert launched[1] == launched[9] > 0
 
 
 @only_simulated
