@@ -57,8 +57,9 @@ class _Header:
 class Corpus:
     """Sentence pairs as arrays of ids without BOS and EOS, numbered from 0."""
 
-    def __init__(self, src: "_Sentences | _Concatenated", tgt: "_Sentences | _Concatenated") -> None:
-        self._src, self._tgt = src, tgt
+    def __init__(self, src: "_Sentences", tgt: "_Sentences", couples: NDArray[np.integer[Any]] | None = None) -> None:
+        self._sentences = src, tgt
+        self._src, self._tgt = (side if couples is None else _Concatenated(side, couples) for side in self._sentences)
 
     @classmethod
     def open(cls, folder: Path, split: Literal["train", "dev", "test"]) -> "Corpus":
@@ -80,11 +81,16 @@ class Corpus:
         return cls(src, tgt)
 
     def concatenated(self, couples: NDArray[np.integer[Any]]) -> "Corpus":
-        """This corpus, and after it a pair for each row of ``couples`` (C, 2): both pairs concatenated."""
-        return Corpus(*(_Concatenated(side, couples) for side in (self._src, self._tgt)))
+        """The encoded pairs, and after them one for each row of ``couples`` (C, 2): both pairs concatenated."""
+        return Corpus(*self._sentences, couples)
+
+    @property
+    def pairs(self) -> int:
+        """The number of pairs without concatenations."""
+        return len(self._sentences[0])
 
     def __len__(self) -> int:
-        """The number of pairs."""
+        """The number of pairs, with concatenations."""
         return len(self._src)
 
     def lengths(self, rows: NDArray[np.integer[Any]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -138,7 +144,7 @@ class _Sentences:
 class _Concatenated:
     """The sentences of a side, and after them the concatenation of each of ``couples`` (C, 2)."""
 
-    def __init__(self, sentences: "_Sentences | _Concatenated", couples: NDArray[np.integer[Any]]) -> None:
+    def __init__(self, sentences: _Sentences, couples: NDArray[np.integer[Any]]) -> None:
         self._sentences, self._couples = sentences, couples
 
     def __len__(self) -> int:

@@ -30,7 +30,7 @@ from nmtkit.text.pipeline import copy_prep
 from nmtkit.training import checkpoint, distributed, estimate, loop, metrics, optimizers
 from nmtkit.training.graphs import graphs_for
 from nmtkit.training.progress import Progress
-from nmtkit.training.run import Run, sample_pairs, with_concatenations
+from nmtkit.training.run import Run, sample_pairs
 from nmtkit.training.settings import on_resume
 
 log = logging.getLogger(__name__)
@@ -71,10 +71,9 @@ def run_experiment(
         if device.type == "cpu" and distributed.size() == 1:
             progress.threads = choose_threads(progress.threads)
         settings, pairs = experiment.training, counted(len(corpus), "pair")
-        texts, graphs = with_concatenations(corpus, settings), graphs_for(device)
-        run = Run(model, optimizer, settings, texts, folder, progress, dtype, graphs)
+        run = Run(model, optimizer, settings, corpus, folder, progress, dtype, graphs_for(device)).with_concatenations()
         if added := len(run.corpus) - len(corpus):
-            pairs += f" and {counted(added, 'concatenation')} of two"
+            pairs += f" and {counted(added, 'concatenation')} of two, new ones in each epoch"
         log.info(
             "%s: %.1f M parameters; %s; %s on %s, %d x %d threads",
             experiment.architecture, count_parameters(model) / 1e6, pairs, progress.precision,

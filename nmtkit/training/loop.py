@@ -77,6 +77,9 @@ def train(run: Run, validate: Callable[[], Validation]) -> None:
                 saved = time.monotonic()
             stop = _stop(received)
             if epoch_ended and not (progress.finished or stop):
+                if settings.concatenations:
+                    run = run.with_concatenations()
+                    pairs = usable_pairs(run.corpus, settings.max_length)
                 epoch = run.epoch(pairs)
         if progress.update not in run.folder.updates():  # stopped by a signal between two validations
             _save(run)

@@ -1,6 +1,6 @@
 """``Run``: the state of a training run, shared by its functions."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -27,7 +27,7 @@ class Run:
     model: Seq2Seq
     optimizer: torch.optim.Optimizer
     settings: Training
-    corpus: Corpus  # training data
+    corpus: Corpus  # training data, with the concatenations of the current epoch
     folder: ModelFolder
     progress: Progress
     dtype: torch.dtype  # of matrix products
@@ -52,6 +52,20 @@ class Run:
     def seed_dropout(self) -> None:
         """Seed torch for the current update, so that a repeated update drops the same units."""
         torch.manual_seed(dropout_seed(self.settings, self.progress.update))
+
+    def with_concatenations(self) -> "Run":
+        """The run with ``concatenations`` times as many more pairs, each a concatenation of two random ones.
+
+        After Nguyen, Murray and Chiang 2021 (Data augmentation by concatenation for low-resource translation, IWSLT),
+        but with other pairs in every epoch.
+        """
+        settings, corpus = self.settings, self.corpus
+        if not settings.concatenations:
+            return self
+        usable = usable_pairs(corpus, None)
+        random = np.random.default_rng([settings.seed_of(settings.order_seed), self.progress.epoch])
+        couples = random.choice(usable[usable < corpus.pairs], (round(settings.concatenations * corpus.pairs), 2))
+        return replace(self, corpus=corpus.concatenated(couples))
 
     def epoch(self, pairs: np.ndarray) -> batches.Epoch:
         """The batches of the current epoch."""
@@ -78,19 +92,6 @@ def usable_pairs(corpus: Corpus, max_length: int | None) -> np.ndarray:
             f"no training pair: all {len(corpus)} are empty or longer than training.max_length {max_length}"
         )
     return pairs
-
-
-def with_concatenations(corpus: Corpus, settings: Training) -> Corpus:
-    """The corpus, and after it ``concatenations`` times as many pairs that each concatenate two random pairs.
-
-    As in Nguyen, Murray and Chiang 2021 (Data augmentation by concatenation for low-resource translation, IWSLT).
-    The concatenations are the same in every epoch.
-    """
-    if not settings.concatenations:
-        return corpus
-    random = np.random.default_rng(settings.seed_of(settings.order_seed))
-    couples = random.choice(usable_pairs(corpus, None), (round(settings.concatenations * len(corpus)), 2))
-    return corpus.concatenated(couples)
 
 
 def sample_pairs(corpus: Corpus, max_length: int | None, size: int) -> np.ndarray:

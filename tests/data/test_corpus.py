@@ -276,8 +276,9 @@ def test_concatenations_follow_the_pairs_of_a_corpus(data: Path) -> None:
     encode_all(data)
     corpus = Corpus.open(data, "train")
     couples = np.array([[3, 0], [1, 1]])
-    whole, pairs = corpus.concatenated(couples), len(corpus)
+    whole, pairs = corpus.concatenated(couples[:1]).concatenated(couples), len(corpus)  # the second time, others
     assert len(whole) == pairs + 2
+    assert whole.pairs == corpus.pairs == pairs
     for side, own in ((whole.src, corpus.src), (whole.tgt, corpus.tgt)):
         assert all(list(side(row)) == list(own(row)) for row in range(pairs))
         for row, (first, second) in enumerate(couples, pairs):

@@ -181,15 +181,33 @@ def test_other_references_of_the_development_set_are_refused(data: Path, tmp_pat
     trained(tmp_path / "run", data, max_updates=2)
 
 
+def test_every_epoch_has_other_concatenations_which_depend_on_the_seed_alone(data: Path) -> None:
+    corpus, seen = Corpus.open(data, "train"), []
+    for seed, epoch in ((1, 0), (1, 1), (1, 0), (2, 0)):
+        run = small_run(small_experiment(concatenations=0.5, seed=seed), corpus)
+        run.progress.epoch = 7
+        later = run.with_concatenations()  # of another epoch, which do not count
+        later.progress.epoch = epoch
+        joined = later.with_concatenations().corpus
+        assert len(joined) == round(1.5 * len(corpus))
+        seen.append([tuple(joined.src(row)) for row in range(len(corpus), len(joined))])
+    first, second, again, other = seen
+    assert first == again
+    assert first not in (second, other)
+    pairs = {tuple(corpus.src(row)) for row in range(len(corpus))}
+    assert all(any(text[:cut] in pairs and text[cut:] in pairs for cut in range(1, len(text))) for text in first)
+
+
 def test_a_run_with_concatenations_has_longer_epochs_and_is_resumed_exactly(data: Path, tmp_path: Path) -> None:
     epoch = {"max_updates": None, "max_epochs": 1}
     plain = trained(tmp_path / "plain", data, **epoch).update
     more = {"concatenations": 1.0}
-    assert trained(tmp_path / "more", data, **epoch, **more).update in (2 * plain - 1, 2 * plain)
-    for last in (1, 3, 12):
+    longer = trained(tmp_path / "more", data, **epoch, **more).update
+    assert longer in (2 * plain - 1, 2 * plain)
+    for last in (1, 3, longer + 1, longer + 3):  # the last two in the second epoch
         trained(tmp_path / "pieces", data, max_updates=last, valid_every=4, **more)
-    trained(tmp_path / "whole", data, max_updates=12, valid_every=4, **more)
-    whole, pieces = (everything(tmp_path / name, 12) for name in ("whole", "pieces"))
+    trained(tmp_path / "whole", data, max_updates=longer + 3, valid_every=4, **more)
+    whole, pieces = (everything(tmp_path / name, longer + 3) for name in ("whole", "pieces"))
     assert all(torch.equal(pieces[name], tensor) for name, tensor in whole.items())
 
 
