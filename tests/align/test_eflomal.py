@@ -21,7 +21,7 @@ def align(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], No
             program.write_text(f"#!{python}\n{code}\n")
             program.chmod(0o755)
         monkeypatch.setattr("sys.executable", str(tmp_path / "bin" / "python"))
-        monkeypatch.setenv("PATH", "/usr/bin:/bin")
+        monkeypatch.setenv("PATH", f"{tmp_path / 'elsewhere'}:/usr/bin:/bin")
         (tmp_path / "src").write_text("a\nb\n")
         (tmp_path / "tgt").write_text("x\ny\n")
         align_with_eflomal(*(tmp_path / name for name in ("src", "tgt", "forward", "reverse")))
@@ -36,6 +36,15 @@ def test_eflomal_gets_both_files_and_writes_both_directions(align: Callable[[str
     )
     assert (tmp_path / "forward").read_text() == "a\nb\n"
     assert (tmp_path / "reverse").read_text() == "x\ny\n"
+
+
+def test_the_eflomal_that_pip_installed_here_has_precedence(align: Callable[[str], None], tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    other = tmp_path / "elsewhere" / "eflomal-align"
+    other.write_text(f"#!{sys.executable}\nimport sys; sys.exit('another environment')\n")
+    other.chmod(0o755)
+    with pytest.raises(UserError, match="bin/eflomal-align failed with status 3: this environment"):
+        align("import sys; print('this environment'); sys.exit(3)")
 
 
 def test_without_eflomal_the_message_gives_both_remedies(align: Callable[[str], None]) -> None:

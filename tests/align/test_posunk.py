@@ -229,6 +229,12 @@ def test_numbers_dates_and_addresses_are_copied_as_typed(typed: str) -> None:
     assert result == ([typed], [Replacement(0, 0, False)])
 
 
+def test_a_number_that_the_tokenizer_joins_to_its_neighbour_is_copied_as_typed() -> None:
+    matcher = Matcher(sure({"￭1,000": "other"}), set(), capitals=False)
+    result, _ = matcher.replace(["<unk>"], [], {0: [0.0, 1.0, 0.0]}, ["$", "￭1,000"], ["$", "1,000"])
+    assert result == ["1,000"]
+
+
 @pytest.mark.parametrize("typed", ["1990s", "B2B", "@", "x@", "www.", "A.B"])
 def test_other_words_are_translated_by_the_lexicon(typed: str) -> None:
     matcher = Matcher(sure({typed: "other"}), set(), capitals=False)
@@ -283,6 +289,7 @@ def test_a_name_misspelled_by_subwords_replaces_the_words_that_attend_to_it() ->
     looks = [[0.0, 0.0, 0.6], [0.0, 0.1, 0.9], [0.5, 0.5, 0.0], [0.0, 0.0, 0.5]]
     assert placed("Zemes lourdes von .", "the of Zebulonka", looks) == {2: (0, 2)}
     assert placed("Zemes von lourdes .", "the of Zebulonka", looks) == {2: (0, 1)}
+    assert placed("Zemes lourdes", "the Zebulonka", [[0.1, 0.9], [0.4, 0.6]]) == {1: (0, 2)}
 
 
 @pytest.mark.parametrize("name", ["Zebulonka", "Rome", "zebulonka", "rome"])

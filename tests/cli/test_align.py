@@ -76,6 +76,19 @@ def test_the_two_directions_are_symmetrised_with_the_given_heuristic(
     assert (data / "train.align").read_text().splitlines()[1] == line
 
 
+def test_links_of_source_to_target_are_added_before_those_of_target_to_source(
+    nmtkit: Run, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def align(src: Path, tgt: Path, forward: Path, reverse: Path) -> None:
+        forward.write_text("0-0\n0-0 2-2\n0-0\n")
+        reverse.write_text("0-0\n0-0 1-2 2-1\n0-0\n")
+
+    monkeypatch.setattr("nmtkit.data.alignment.align_with_eflomal", align)
+    assert nmtkit("align", "--symmetrize", "grow-diag-final").status == 0
+    # In the other order, both words of the link 2-2 would be aligned already.
+    assert (data / "train.align").read_text().splitlines()[1] == "0-0 1-2 2-1 2-2"
+
+
 def test_a_pair_enters_the_lexicon_only_above_the_threshold(nmtkit: Run, data: Path, eflomal: list[list[str]]) -> None:
     said = nmtkit("align").err
     assert "lexicon.tsv: 0 of 4 word pairs, those linked more than 100 times\n" in said

@@ -181,6 +181,9 @@ def test_newer_text_is_detected(tmp_path: Path, data: Path) -> None:
         Corpus.open(data, "train")
     encode_all(data)
     assert len(Corpus.open(data, "train")) == len(SENTENCES)
+    make(tmp_path, [(english, f"{french} oui") for english, french in SENTENCES[::-1]], HELD_OUT)
+    with pytest.raises(UserError, match=r"data/train\.tgt: changed since it was encoded; run nmtkit vocab again"):
+        Corpus.open(data, "train")
 
 
 def test_edited_text_is_detected(data: Path) -> None:
