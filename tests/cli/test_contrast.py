@@ -95,6 +95,10 @@ def test_the_type_of_error_is_the_folder_name_for_any_path_to_it(
     [
         ([], "give a set (JSON, or a folder), or all of --source, --correct and --incorrect"),
         (["--source", "a"], "give a set (JSON, or a folder), or all of --source, --correct and --incorrect"),
+        (
+            ["set.json", "--correct", "a"],
+            "give a set (JSON, or a folder), or all of --source, --correct and --incorrect",
+        ),
         (["set.json", "--type", "swop"], "--type swop: not one of swap, unknown"),
         (["run"], "run: has 0 files src.*; expected one, as in src.de"),
         (["none.json"], "none.json: has no errors: there is nothing to compare"),

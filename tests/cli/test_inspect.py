@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
+import nmtkit
 from nmtkit.data.encoding import encode
+from nmtkit.data.vocab import Vocabulary
+from nmtkit.folders import SIDES, TextFiles
 from nmtkit.text.prep import Files, prepare
 from nmtkit.text.settings import Prep, Side
 from tests.echo import write_model
@@ -87,7 +90,21 @@ def test_the_saturation_of_attention_is_shown_for_models_with_attention(nmtkit: 
     assert "additive" not in nmtkit("inspect", "deep-ed", *SMALL[:4], "--gradients", *without, "--device", "cpu").out
 
 
-def test_a_trained_model_can_be_inspected(nmtkit: Run, folder: Path) -> None:
+def test_the_cost_of_the_output_layer_is_that_of_the_target_vocabulary(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "data").mkdir()
+    for side, words in zip(SIDES, ("abcdefgh", "abc"), strict=True):
+        vocabulary = Vocabulary.choose([(word, 1) for word in words], None, 1)
+        vocabulary.save(TextFiles(folder / "data").vocabulary(side))
+    asked: list[tuple[Any, ...]] = []
+    monkeypatch.setattr("nmtkit.training.estimate.estimate", lambda small, training, *sizes: asked.append(sizes))
+    found = nmtkit.inspect("deep-att-1x1", settings=SMALL[1::2], device="cpu")
+    assert found.words == (4 + 8, 4 + 3)
+    assert asked == [(found.parameters["total"], 4 + 3, found.device)]
+
+
+def test_a_trained_model_can_be_inspected(nmtkit: Run, folder: Path, data: Path) -> None:
     write_model(folder / "run", "deep-att")
     there, elsewhere = (nmtkit("inspect", "--device", "cpu", *where).out for where in ((), ("-d", "none")))
     assert "millions of parameters" in there

@@ -180,6 +180,11 @@ def test_a_text_without_a_development_set_gets_one_out_of_itself(nmtkit: Run, fo
     assert nmtkit("prep", *options.split(), "--seed", "3").status == 0
     assert (folder / "data" / "dev.src").read_text().count("\n") == 10
     assert (folder / "data" / "train.src").read_text().count("\n") == 90
+    sampled = {}
+    for name, seed in (("three", 3), ("again", 3), ("four", 4)):
+        assert nmtkit("prep", *options.split(), "--seed", seed, "-o", name).status == 0
+        sampled[name] = (folder / name / "dev.src").read_text()
+    assert sampled["three"] == sampled["again"] != sampled["four"]
 
 
 def test_more_text_can_be_prepared_like_a_model_s(nmtkit: Run, folder: Path) -> None:

@@ -99,6 +99,9 @@ def test_a_page_has_every_part_and_needs_nothing_else(nmtkit: Run) -> None:
     assert "<b>" not in text
     assert "architecture: rnnsearch" in page.words
     assert "nrefs:1|case:mixed|eff:no|tok:13a" in page.words
+    assert "|ar:10000|" in page.words
+    assert "|bs:" not in page.words
+    assert not list(Path().glob("*/test.hyp"))  # a report changes no model folder
     device = "cuda" if torch.cuda.is_available() else "cpu"
     assert f"translated in {resolve('auto', torch.device(device))} on {device};" in page.words
 
@@ -110,6 +113,17 @@ def test_one_model_is_enough_and_lines_can_be_chosen(nmtkit: Run) -> None:
     assert "chance?" not in text
     assert "Most different" not in text
     assert text.count("<dl>") == 2 + 1
+
+
+def test_subsets_have_the_given_metric_and_long_pairs_can_be_left_out_of_the_cross_entropy(nmtkit: Run) -> None:
+    sentences = {}
+    for most in (3, 100):
+        assert nmtkit("report", "--subset-metric", "chrF2", "--max-length", most).status == 0
+        words = Page(Path("report.html").read_text("utf-8")).words
+        assert "chrF2 on the sentences in whose references" in words
+        sentences[most] = re.findall(r"nats per sentence\s*([0-9.]+)", words)
+    assert len(sentences[3]) == len(sentences[100]) == 1
+    assert sentences[3] != sentences[100]
 
 
 def test_replacements_of_unknown_words_and_names_are_reported(nmtkit: Run, folder: Path) -> None:

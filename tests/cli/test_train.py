@@ -194,8 +194,10 @@ def test_a_model_folder_cannot_be_the_output_of_prep(prepared: Path, nmtkit: Nmt
 def test_neither_raw_text_nor_text_in_other_languages_is_replaced_by_prep(prepared: Path, nmtkit: Nmtkit) -> None:
     refused = nmtkit("prep", "-s", "en", "-t", "fr", "--words", "-o", "raw/")
     assert "--output raw: is the folder of the raw text; name another one" in refused.err
-    refused = nmtkit("prep", "-s", "fr", "-t", "en", "--words")
-    assert "--output data: has text from en to fr, which would be replaced; name another folder, or re" in refused.err
+    for languages in (("-s", "fr", "-t", "en"), ("-s", "en", "-t", "de"), ("-s", "de", "-t", "fr")):
+        refused = nmtkit("prep", *languages, "--train", "raw/train.en", "raw/train.en", "--words")
+        complaint = "--output data: has text from en to fr, which would be replaced; name another folder, or re"
+        assert complaint in refused.err
     assert nmtkit("prep", "-s", "en", "-t", "fr", "--words", "-j", "1").status == 0
 
 

@@ -94,6 +94,7 @@ def test_every_command_that_finds_something_out_returns_it(made: Path) -> None:
         "rnnsearch", settings=SETTINGS, data=data, compare=["model.attention=4"], device="cpu"
     )  # fmt: skip
     assert list(flows) == ["rnnsearch", "model.attention=4"]
+    assert flows["rnnsearch"] != flows["model.attention=4"]  # the change has precedence over the settings
     page = nmtkit.report(run, data=data, output=made / "report.html", lines=[2, 1], count=1)
     assert page.read_text().startswith("<!doctype html>")
     with pytest.raises(UserError, match=r"^`types` needs `contrast`$"):
@@ -267,6 +268,7 @@ def test_an_ensemble_of_equal_models_translates_as_the_model(made: Path, tmp_pat
         (lambda: nmtkit.prep(train=("a.en", "b.fr"), tokenizer="x"), "`tokenizer` x: not one of reversible, "),
         (lambda: nmtkit.prep(train=("a.en", "b.fr"), tokenizer="de=none"), "`tokenizer` de=none: expected LAN"),
         (lambda: nmtkit.prep(train=("a.en", "b.fr"), shard="3/2"), "`shard` 3/2: expected PART/PARTS, as in 1/8"),
+        (lambda: nmtkit.prep(train=("a.en", "b.fr"), shard="0/2"), "`shard` 0/2: expected PART/PARTS, as in 1/8"),
         (lambda: nmtkit.vocab(joint=True, src_size=9, tgt_size=8), "`joint` makes one vocabulary of one size, n"),
         (lambda: nmtkit.vocab(src_from="dict.txt", src_size=4), "`src_size` 4: 4 rows are symbols; use a larger one"),
         (lambda: nmtkit.vocab(joint=True, tgt_size=-1), "`tgt_size` -1: 4 rows are symbols; use a larger one"),
