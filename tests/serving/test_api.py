@@ -1,5 +1,6 @@
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from nmtkit.translation.jobs import Models
 from nmtkit.translation.request import Request
 from nmtkit.translation.translation import DOUBTFUL
 from tests.echo import load_echo, write_folder
-from tests.serving.conftest import Start
+from tests.serving.conftest import Start, offer
 
 
 def test_models_are_listed_with_languages_and_capabilities(start: Start) -> None:
@@ -147,6 +148,13 @@ def test_the_servers_settings_apply_unless_they_conflict_with_a_request(
     assert request == Request(**{**kept, **wishes})
 
 
+def test_a_prefix_takes_the_place_of_the_servers_samples(start: Start) -> None:
+    client = start(request=Request(mbr=2, beam_size=4))
+    assert client.get("/v1/models").json()["models"][0]["beam_size"] == 4
+    answer = client.post("/v1/translate", json={"lines": ["a b"], "prefixes": ["d"]})
+    assert (answer.status_code, answer.json()["text"]) == (200, "d b")
+
+
 @pytest.mark.parametrize(
     ("values", "complaint"),
     [
@@ -182,5 +190,18 @@ def test_several_models_can_be_offered_as_one(tmp_path: Path, monkeypatch: pytes
     [told] = describe(offers, Request())
     assert (told.name, told.members, told.attention) == ("ensemble", 2, True)
     [answer] = search(offers, Batch("ensemble", Request(), False, ["a b"], None))
+    assert answer.texts == ["a b"]
+    translators_of.cache_clear()
+
+
+def test_a_server_needs_no_file_of_its_model_any_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loading, "load_model", load_echo)
+    folder = write_folder(tmp_path / "run")
+    (folder / "lexicon.tsv").write_text("z\tb\t1\t9\n")
+    offers = (offer(folder),)
+    [told] = describe(offers, Request())
+    assert told.lexicon
+    shutil.rmtree(folder)
+    [answer] = search(offers, Batch("run", Request(replace_unk=True), False, ["a z"], None))
     assert answer.texts == ["a b"]
     translators_of.cache_clear()

@@ -37,7 +37,10 @@ def test_a_text_beyond_a_limit_is_refused(start: Start, monkeypatch: pytest.Monk
     assert refusal(client, text="a" * 100_240) == (413, "the request has more than 100240 bytes")
     assert refusal(client, text="a " * 21) == (413, "the text has 42 characters; the limit is 40")
     many = "the text has 22 characters, 2 times for `n_best` or `mbr`; the limit is 40"
-    assert refusal(client, text="a " * 11, n_best=2) == (413, many)
+    assert refusal(client, text="a " * 11, n_best=2) == refusal(client, text="a " * 11, mbr=2) == (413, many)
+    answer = client.post("/translate", json={"q": ["a" * 20, "b" * 20], "source": "en", "target": "en"})
+    together = "the text has 41 characters; the limit is 40"
+    assert (answer.status_code, answer.json()["error"]) == (413, together)
     assert refusal(client, lines=["a"] * 4) == (413, "`lines`: a list of 4 items; the limit is 3")
     for name in ("prefixes", "references"):
         assert refusal(client, lines=["a"], **{name: ["a"] * 4}) == (
@@ -84,6 +87,28 @@ def test_a_text_of_too_many_lines_is_refused_before_it_is_split_into_sentences(
     assert split == []
     assert client.post("/v1/translate", json={"text": "\n \na\n\t\n"}).status_code == 200
     assert split == ["a"]
+
+
+@pytest.mark.parametrize("split", [True, False])
+def test_texts_and_documents_are_split_into_sentences_if_the_server_does_and_as_a_request_says(
+    start: Start, split: bool
+) -> None:
+    client, text = start(split=split), "a lower. Er ah!"
+    pair = {"source": "en", "target": "en"}
+    requests: list[tuple[bool, str, dict[str, Any]]] = [
+        (split, "/v1/translate", {"json": {"text": text}}),
+        (not split, "/v1/translate", {"json": {"text": text, "split": not split}}),
+        (False, "/v1/translate", {"json": {"lines": [text]}}),
+        (True, "/v1/translate", {"json": {"lines": [text], "split": True}}),
+        (split, "/translate", {"json": {"q": text, **pair}}),
+        (split, "/translate", {"json": {"q": f"<p>{text}</p>", "format": "html", **pair}}),
+        (split, "/translate_file", {"files": {"file": ("a.html", f"<p>{text}</p>".encode())}, "data": pair}),
+    ]
+    searched = 0
+    for parts, path, asked in requests:
+        assert client.post(path, **asked).status_code == 200
+        searched += 2 if parts else 1
+        assert f'\nnmtkit_sentences_total{{model="run"}} {searched}.0\n' in client.get("/metrics").text
 
 
 @pytest.mark.parametrize(

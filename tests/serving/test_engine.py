@@ -1,10 +1,12 @@
 """The laws of the queue, with searches that the test delays or lets fail."""
 
 import asyncio
+import itertools
 import random
 import threading
 import time
 from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
 
 import pytest
 
@@ -95,6 +97,20 @@ def test_one_sentence_does_not_wait_for_ten_thousand_of_another_client() -> None
     assert "x" in search.batches[1].sentences
 
 
+def test_a_batch_has_what_takes_a_second_at_the_speed_of_the_last_large_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = itertools.count(step=0.125)  # every search takes an eighth of a second
+    monkeypatch.setattr(engine_module, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+
+    async def test(engine: Engine, search: Search) -> None:
+        search.go.set()
+        for sentences, characters in ((1, 400), (1_000, 10), (1_000, 100)):
+            await engine.answer(ONE, ["x" * (characters - 1)] * sentences, None)
+
+    search, _ = run(test)
+    # The first batch has 3,200 characters a second, the second 25,600; the third is too small to say anything.
+    assert [len(batch.sentences) for batch in search.batches] == [1, 320, 680, 256, 744]
+
+
 @pytest.mark.parametrize("workers", [1, 3])
 def test_every_sentence_is_answered_once_and_in_order(workers: int) -> None:
     choose = random.Random(1)
@@ -136,6 +152,26 @@ def test_a_full_queue_refuses_with_a_retry_time(monkeypatch: pytest.MonkeyPatch)
         search.go.set()
         await asyncio.gather(searched, large)
         assert texts(await engine.answer(ONE, ["y"], None)) == ["y"]
+
+    run(test)
+
+
+@pytest.mark.parametrize(("characters", "seconds"), [(200, 1), (50_000, 50), (1_000_000, 600)])
+def test_the_retry_time_is_that_of_the_queue_and_at_most_ten_minutes(
+    monkeypatch: pytest.MonkeyPatch, characters: int, seconds: int
+) -> None:
+    monkeypatch.setattr(engine_module, "QUEUE", 100)
+
+    async def test(engine: Engine, search: Search) -> None:
+        searched = sent(engine, "searched")
+        await settled()
+        large = sent(engine, "x" * characters)  # a thousand characters a second, until a speed is known
+        await settled()
+        with pytest.raises(Busy, match="the queue is full") as refused:
+            await engine.answer(ONE, ["y"], None)
+        assert refused.value.seconds == seconds
+        search.go.set()
+        await asyncio.gather(searched, large)
 
     run(test)
 

@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 
 from nmtkit.documents.formats import SUFFIXES
 from nmtkit.documents.segment import Document
-from nmtkit.serving import files
+from nmtkit.serving import files, service
 from nmtkit.serving.limits import FILE, MARKS, Limits
 from tests.documents.files import odt, read
 from tests.serving.conftest import Start
@@ -140,8 +140,11 @@ def test_a_key_is_asked_for(start: Start) -> None:
     assert asked(client, "a.html", PAGE, api_key="secret")[0] == 200
 
 
-def test_files_have_the_limits_of_texts(start: Start) -> None:
+def test_files_have_the_limits_of_texts(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "LINE", 10)
     client = start(limits=Limits(characters=20, lines=3))
+    complaint = "a line or sentence has 11 characters, more than 10"
+    assert asked(client, "a.html", b"<p>" + b"a" * 11) == (413, complaint)
     assert asked(client, "a.html", b"<p>" + b"a " * 20) == (413, "the text has 39 characters; the limit is 20")
     assert asked(client, "a.html", b"<p>a" * 4)[0] == 413
     complaint = "a.csv: has more than 3 paragraphs, which is the limit"

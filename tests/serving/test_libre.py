@@ -64,6 +64,10 @@ def test_alternatives_are_further_translations_of_the_whole_text(client: TestCli
     assert len({"a b", *answer["alternatives"]}) == 3
     assert answer["detectedLanguage"] == {"confidence": 100, "language": "en"}
     assert client.post("/translate", data=asked).json() == answer
+    several = client.post("/translate", json=asked | {"q": ["a b", "c"], "alternatives": 1}).json()
+    assert several["translatedText"] == ["a b", "c"]
+    assert [len(others) for others in several["alternatives"]] == [1, 1]
+    assert several["detectedLanguage"] == [answer["detectedLanguage"]] * 2
 
 
 def html_answer(client: TestClient, html: str) -> str:
@@ -89,6 +93,12 @@ def html_answer(client: TestClient, html: str) -> str:
 )
 def test_html_keeps_its_markup_and_what_is_no_text(client: TestClient, html: str, translated: str | None) -> None:
     assert html_answer(client, html) == (translated or html)
+
+
+def test_a_page_keeps_its_markup_beside_one_that_has_none(client: TestClient) -> None:
+    pages = ["a b", "<p>lower <b>b</b> c</p>"]
+    answer = client.post("/translate", json={"q": pages, "source": "en", "target": "en", "format": "html"})
+    assert answer.json()["translatedText"] == pages
 
 
 def test_there_may_be_more_alternatives_than_the_models_beam_has(client: TestClient) -> None:
