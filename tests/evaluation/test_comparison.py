@@ -2,6 +2,7 @@
 
 from nmtkit.evaluation.bleu import WORD_METRICS, score
 from nmtkit.evaluation.comparison import Compared, System, compare
+from nmtkit.evaluation.names import Names
 
 SOURCES = [["w"] * length for length in (3, 5, 15, 12)]
 HYPS = ["a b c d e", "f g h i", "a c e g i", "b d f h j"]
@@ -31,3 +32,9 @@ def test_systems_are_tested_only_on_equal_references() -> None:
     )
     assert same - different == set(WORD_METRICS)
     assert "sacreBLEU-13a" in different
+
+
+def test_names_are_all_counted_and_those_that_the_vocabulary_lacks_once_more() -> None:
+    system = System("one", "words", ["Xi met him"], [["Xi met Yo"]])
+    found = compare(Compared([system], [["Xi", "met", "Yo"]], None, {"Xi", "met"}), None, False, "multi-bleu")
+    assert (found.names, found.unknown_names) == ([Names(2, 1)], [Names(1, 0)])
