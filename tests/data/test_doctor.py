@@ -89,6 +89,10 @@ def test_a_test_pair_that_is_in_the_training_text_is_found(tmp_path: Path) -> No
         test[6] = train[33]
     (finding,) = examine(tmp_path, sides)
     assert str(finding) == f"{tmp_path}/test.en:7: the pair is also in {tmp_path}/train.en"
+    for test in sides["test"]:
+        test[9] = test[6]  # the first of them is named
+    (finding,) = examine(tmp_path, sides)
+    assert str(finding) == f"{tmp_path}/test.en:7: the pair is also in {tmp_path}/train.en"
 
 
 def test_a_test_pair_that_occurs_twice_in_the_training_text_is_counted_once(tmp_path: Path) -> None:
@@ -234,7 +238,7 @@ def test_a_test_set_without_a_pair_of_words_is_found(tmp_path: Path) -> None:
 
 def test_words_that_the_vocabulary_leaves_out_are_counted(tmp_path: Path) -> None:
     sides = corpus(tmp_path)
-    sides["dev"][0][7] = b"purple elephants fly over us"
+    sides["dev"][0][7:10] = b"purple elephants fly over us", b"the house purple elephants", b""
     raw = {split: write(tmp_path, split, pair) for split, pair in sides.items()}
     words = Prep(Side("en", segmentation="words"), Side("fr", segmentation="words"))
     prepare(raw, tmp_path / "data", words, workers=1)

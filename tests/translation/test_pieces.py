@@ -117,12 +117,12 @@ def test_the_coverage_penalties_of_the_pieces_add_up(translator: Translator) -> 
     assert joined.score == pytest.approx(joined.log_prob / 5 + unread, rel=1e-4)
 
 
-@pytest.mark.parametrize("penalty", ["none", "avg"])
+@pytest.mark.parametrize("penalty", ["none", "avg", "gnmt"])
 def test_the_n_best_of_a_line_in_pieces_are_different_and_sorted(translator: Translator, penalty: Any) -> None:
-    request = Request(n_best=9, beam_size=9, length_penalty=penalty, max_input_length=4)
+    request = Request(n_best=20, beam_size=20, length_penalty=penalty, max_input_length=4)
     [best] = translator.answer(["a b c d e f g"], request)
     assert best[0].text == "a b c d e f g"
-    assert len({tuple(translation.tokens) for translation in best}) == 9
+    assert len({tuple(translation.tokens) for translation in best}) == 20
     assert [t.score for t in best] == sorted((t.score for t in best), reverse=True)
 
 

@@ -1,7 +1,9 @@
 import os
 import threading
 
-from nmtkit.translation.stream import FIRST_WINDOW, LARGEST_WINDOW, Stream, windows
+import pytest
+
+from nmtkit.translation.stream import FIRST_WINDOW, LARGEST_WINDOW, WARNINGS, Stream, decoded, windows
 
 
 def test_windows_grow_and_lose_nothing() -> None:
@@ -19,6 +21,14 @@ def test_a_window_ends_when_reading_the_next_line_would_block() -> None:
 def test_windows_are_large_from_the_start_if_nobody_waits() -> None:
     sizes = [len(window) for window in windows(range(5000), lambda: True, LARGEST_WINDOW)]
     assert sizes == [LARGEST_WINDOW, LARGEST_WINDOW, 5000 - 2 * LARGEST_WINDOW]
+
+
+@pytest.mark.parametrize(("bad", "more"), [(WARNINGS, []), (WARNINGS + 1, [f"in: {WARNINGS + 1} lines are not UTF-8"])])
+def test_lines_that_are_not_utf_8_are_told_one_by_one_and_many_by_their_number(bad: int, more: list[str]) -> None:
+    told: list[str] = []
+    assert list(decoded([b"a \xe9\n"] * bad, "in", told.append)) == ["a \ufffd"] * bad
+    places = [f"in:{number}: byte 0xE9 is not UTF-8" for number in range(1, WARNINGS + 1)]
+    assert [message.partition(";")[0] for message in told] == [*places, *more]
 
 
 def test_a_non_blocking_input_is_waited_for() -> None:
