@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from nmtkit.errors import UserError
 from nmtkit.search.beam import Search
-from nmtkit.translation.request import MAX_INPUT_LENGTH, Request
+from nmtkit.translation.request import MAX_INPUT_LENGTH, MBR_SEED, Request
 
 
 @pytest.mark.parametrize(
@@ -82,3 +82,9 @@ def test_impossible_search_settings_are_refused_by_name() -> None:
 def test_max_input_length_limits_the_length_of_a_line() -> None:
     assert Request().limit == MAX_INPUT_LENGTH
     assert Request(max_input_length=3).limit == 3
+
+
+def test_samples_of_minimum_bayes_risk_have_the_settings_that_sampling_supports() -> None:
+    asked = Request(mbr=5, n_best=2, beam_size=9, max_input_length=4, max_len_b=3, tokenized=True, shortlist=7)
+    sampled = Request(n_best=5, seed=MBR_SEED, max_input_length=4, max_len_b=3, tokenized=True, shortlist=7)
+    assert asked.samples() == sampled
