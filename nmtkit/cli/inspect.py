@@ -62,11 +62,12 @@ def inspect(
 
 def _print_parts(found: Inspection, shapes: bool) -> None:
     """Print the number of parameters of each part, and with ``shapes`` the shape of every parameter."""
-    paper, ours, theirs = found.experiment.paper, found.parameters, found.parameters_of_paper
-    rows = [[part, f"{ours[part] / 1e6:.3f}", f"{theirs[part] / 1e6:.3f}", ""] for part in ours]
+    paper, parts = found.experiment.paper, list(found.parameters)
+    counts = {found.words: found.parameters, found.experiment.data.words: found.parameters_of_paper}
+    rows = [[part, *(f"{count[part] / 1e6:.3f}" for count in counts.values()), ""] for part in parts]
     # Papers report the total only.
     rows[-1][-1] = "-" if paper.parameters is None else f"{paper.parameters:g}"
-    columns = [f"{src:,} and {tgt:,} words" for src, tgt in (found.words, found.experiment.data.words)]
+    columns = [f"{src:,} and {tgt:,} words" for src, tgt in counts]
     print_table(f"{paper.title}: millions of parameters", ["part", *columns, "the paper says"], rows)
     if shapes:
         sizes = [[name, " x ".join(map(str, s)), f"{math.prod(s):,}"] for name, s in found.shapes.items()]

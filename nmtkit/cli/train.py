@@ -48,8 +48,9 @@ def train(
     """
     if dry_run:
         planned = workflow.plan(options)
+        sizes = _sizes(planned, Path(options.data))
         print(dump_yaml(to_dict(planned)))  # can be used with --config
-        _print_sizes(planned, Path(options.data))
+        print(sizes)
         return
     progress = workflow.run(replace(options, records=_JsonLines()) if as_json else options)
     if not progress.finished:
@@ -72,15 +73,15 @@ class _JsonLines(logging.Handler):
                 signal.raise_signal(signal.SIGTERM)  # saves a checkpoint
 
 
-def _print_sizes(planned: "Experiment", data: Path) -> None:
-    """Print the number of parameters of each part with the user's vocabularies, and the paper's total, as comments."""
+def _sizes(planned: "Experiment", data: Path) -> str:
+    """The number of parameters of each part with the user's vocabularies, and the paper's total, as YAML comments."""
     from nmtkit.experiment.plan import parameters_by_part, vocabulary_sizes
 
     words, paper_words = vocabulary_sizes(planned, data), planned.data.words
     counts = parameters_by_part(planned, *words)
     counts["total with the preset's words"] = parameters_by_part(planned, *paper_words)["total"]
-    print("# {:<30}{:,} source, {:,} target; the preset's are {:,} and {:,}".format("words", *words, *paper_words))
-    for part, count in counts.items():
-        print(f"# {part:<30}{count / 1e6:>10.2f} M")
     stated = planned.paper.parameters
-    print(f"# {'the paper says':<30}" + ("nothing" if stated is None else f"{stated:>10g} M"))
+    lines = ["# {:<30}{:,} source, {:,} target; the preset's are {:,} and {:,}".format("words", *words, *paper_words)]
+    lines += [f"# {part:<30}{count / 1e6:>10.2f} M" for part, count in counts.items()]
+    lines += [f"# {'the paper says':<30}" + ("nothing" if stated is None else f"{stated:>10g} M")]
+    return "\n".join(lines)

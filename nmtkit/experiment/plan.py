@@ -13,6 +13,7 @@ from nmtkit.experiment.schema import Experiment
 from nmtkit.folders import SIDES, TextFiles
 from nmtkit.machine.memory import free_memory
 from nmtkit.models.base import count_parameters
+from nmtkit.training import optimizers
 from nmtkit.training.settings import Training
 
 # On Multi30k, small versions reach 26 to 32 of 37 BLEU in 1,100 updates (three epochs), and 8 to 22 in 360.
@@ -28,9 +29,13 @@ def vocabulary_sizes(experiment: Experiment, folder: Path) -> tuple[int, int]:
 
 
 def parameters_by_part(experiment: Experiment, src_words: int, tgt_words: int) -> dict[str, int]:
-    """The number of parameters of each part of the model, and "total"; tied parameters count once."""
+    """The number of parameters of each part of the model, and "total"; tied parameters count once.
+
+    Raises UserError for ``training.groups`` that the model does not have.
+    """
     with torch.device("meta"):
         model = experiment.build(src_words, tgt_words)
+    optimizers.check_groups(model, experiment.training.groups)
     parts = {
         "source embedding": model.embedding["src"],
         "encoder": model.encoder,

@@ -212,6 +212,23 @@ def check_unchanged(folder: ModelFolder, experiment: Experiment, data: Path) -> 
     )
 
 
+def check_same_run(average: ModelFolder, run: ModelFolder) -> None:
+    """Raise UserError if there is a model in the folder ``average`` that is not an average of this run."""
+    average.check_replaceable()
+    if not average.config.exists():
+        return
+    old, new = (configs.flatten(configs.to_dict(load_experiment(folder))) for folder in (average, run))
+    differing = [key for key in {**old, **new} if old.get(key) != new.get(key) and _on_resume(key) != "free"]
+    if average.corpus.read_bytes() != run.corpus.read_bytes():
+        differing.append("text")
+    if differing:
+        named = ", ".join(differing[:3]) + (" and others" if len(differing) > 3 else "")
+        raise UserError(
+            f"{average}: has a model of another run than {run}, with other values of {named}; remove it, or name "
+            "another folder (`output`)"
+        )
+
+
 def _on_resume(key: str) -> configs.Resume:
     """Whether a resumed run may change this key of the configuration."""
     part, _, name = key.partition(".")

@@ -5,7 +5,7 @@ import ipaddress
 import os
 import signal
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from types import FrameType
@@ -14,6 +14,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from nmtkit.errors import UserError
+from nmtkit.machine.memory import installed_memory
 from nmtkit.machine.processes import Workers
 from nmtkit.serving.app import make_app
 from nmtkit.serving.engine import Engine
@@ -23,7 +24,9 @@ from nmtkit.serving.search import Offer, describe, search, translators_of
 from nmtkit.serving.service import Service
 from nmtkit.translation.jobs import processes_for
 from nmtkit.translation.request import Request
+from nmtkit.translation.translator import Translator
 
+PROCESS = 300 << 20  # bytes of memory of a search process without its models
 LEAST_READ = 1 << 16  # bytes that a client must read within ``TRANSFER``
 
 
@@ -50,11 +53,27 @@ def hosts_of(listener: socket.socket, host: str) -> list[str]:
     return ["localhost", "127.0.0.1", "[::1]", host] if local else ["*"]
 
 
+def processes_of(translators: Mapping[str, Translator], jobs: int | None) -> int:
+    """The number of search processes: ``jobs``, or what suits the machine.
+
+    Raises UserError for more than the memory can hold.
+    """
+    # Search needs about as much memory as the models.
+    each = PROCESS + 2 * sum(translator.model_bytes for translator in translators.values())
+    most = max(1, installed_memory() // each)
+    if jobs is None:
+        return min(most, *map(processes_for, translators.values()))
+    if jobs > most:
+        needed, installed = (f"{size / 2**30:.1f} GiB" for size in (jobs * each, installed_memory()))
+        raise UserError(f"`jobs` {jobs}: so many processes need about {needed} of memory, of {installed}; use fewer")
+    return jobs
+
+
 class Server:
     """A server with its models loaded.
 
     jobs: search processes, each with a copy of the models; with 1, a thread of this process searches. Raises UserError
-    for models that cannot be used, or not with ``request``.
+    for models that cannot be used, or not with ``request``, and for more processes than the memory can hold.
     """
 
     def __init__(
@@ -71,7 +90,7 @@ class Server:
         self.models = describe(offers, request)
         self._offers, self._request, self._limits, self._split = offers, request, limits, split
         self._key, self._origins, self._hosts = key, origins, hosts
-        self._jobs = jobs or min(map(processes_for, translators_of(offers).values()))
+        self._jobs = processes_of(translators_of(offers), jobs)
 
     def run(self, listener: socket.socket, ready: Callable[[], None]) -> None:
         """Serve until a signal arrives; then finish the running searches and refuse the queue.

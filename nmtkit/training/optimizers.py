@@ -76,16 +76,24 @@ def _parse_init(init: str) -> tuple[str, float]:
     raise ValueError(f"init: {init!r} is not default, zeros, orthogonal, or 'normal STD' or 'uniform BOUND' below 1e30")
 
 
+def check_groups(model: nn.Module, settings: Mapping[str, Group]) -> None:
+    """Raise UserError for a group without parameters, which a misspelled one is: its parameters are in ``other``."""
+    # A part without parameters is no mistake: Deep-Att without fast-forward connections has no W_p.
+    parts = {part for name, _ in model.named_modules() for part in name.split(".")}
+    for group, parameters in base.groups(model, settings).items():
+        if group in settings and not parameters and group != "other" and group not in parts:
+            names = {part for name, _ in model.named_parameters() for part in name.split(".") if not part.isdigit()}
+            raise UserError(
+                f"training.groups.{group}: this model has no parameter of that name; known names: "
+                f"{', '.join(sorted(names))}"
+            )
+
+
 @torch.no_grad()
 def initialise(model: nn.Module, settings: Mapping[str, Group]) -> None:
-    """Initialise every group from torch's random state. Raises UserError for a group without parameters."""
-    found = base.groups(model, settings)
-    parts = {part for name, _ in model.named_modules() for part in name.split(".")}
-    for group, parameters in found.items():
-        # The parameters of a misspelled group would silently be in ``other``. A part without parameters is no mistake:
-        # Deep-Att without fast-forward connections has no W_p.
-        if group in settings and not parameters and group != "other" and group not in parts:
-            raise UserError(f"training.groups.{group}: this model has no parameter of that name")
+    """Initialise every group from torch's random state. Raises UserError like ``check_groups``."""
+    check_groups(model, settings)
+    for group, parameters in base.groups(model, settings).items():
         kind, number = _parse_init(settings[group].init if group in settings else "default")
         for _, parameter in parameters:
             if kind == "zeros":

@@ -29,13 +29,17 @@ def write_average(options: AverageOptions) -> list[Path]:
     """Write the mean of checkpoints of the run ``model`` to the folder ``output``: ``nmtkit average``.
 
     By default it is the mean of all the best checkpoints that were kept. Returns the folders of the checkpoints. Raises
-    UserError for checkpoints that are missing or of different runs.
+    UserError for checkpoints that are missing or of different runs, and if ``output`` has a model of another run.
     """
+    from nmtkit.experiment.run import check_same_run
     from nmtkit.training import averaging
 
     given, output = paths(options.checkpoints), ModelFolder(Path(options.output))
-    run = Path(options.model) if options.model else ModelFolder.at(given[0]).path if given else Path("run")
-    return averaging.average(ModelFolder(run), output, given, options.best, options.last)
+    path = Path(options.model) if options.model else ModelFolder.at(given[0]).path if given else Path("run")
+    run = ModelFolder(path)
+    if run.config.exists():
+        check_same_run(output, run)
+    return averaging.average(run, output, given, options.best, options.last)
 
 
 average = by_keyword(AverageOptions, write_average)

@@ -376,6 +376,12 @@ def test_batch_size_is_in_tokens_or_measured(prepared: Path, nmtkit: Nmtkit) -> 
 
 
 def test_a_dry_run_uses_the_vocabulary_sizes_of_the_data_or_of_the_paper(prepared: Path, nmtkit: Nmtkit) -> None:
+    wrong = nmtkit("train", "--model", "dtmt4", "--set", "training.groups.recurent.lr=0.1", "--dry-run")
+    assert (
+        "training.groups.recurent: this model has no parameter of that name; known names: attention, bias, "
+        in wrong.err
+    )
+    assert not wrong.out
     shown = nmtkit("train", "--model", "dtmt4", "--dry-run").out
     assert re.search(r"words +\d\d source, \d\d target; the preset's are [\d,]{6} and [\d,]{6}\n", shown)
     assert re.search(r"total with the preset's words +\d+\.\d\d M\n# the paper says +208.4 M\n", shown)

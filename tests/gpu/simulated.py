@@ -67,6 +67,10 @@ class Simulated(Tensor):
     def __setitem__(self, index: Any, value: Any) -> None:
         super().__setitem__(_TENSOR(index) if isinstance(index, list) else index, value)
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Simulated":
+        copied: Simulated = memo.setdefault(id(self), Simulated(self.values.clone()))
+        return copied
+
     def __reduce_ex__(self, protocol: Any) -> Any:
         return self.cpu().__reduce_ex__(protocol)
 

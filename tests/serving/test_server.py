@@ -14,13 +14,16 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
+import torch
 
 from nmtkit.errors import UserError
-from nmtkit.serving.server import Server, hosts_of, listen
+from nmtkit.serving.server import Server, hosts_of, listen, processes_of
 from nmtkit.translation import loading
+from nmtkit.translation.translator import Translator
 from tests.echo import load_echo, write_folder
 
 PROJECT = Path(__file__).parents[2]
@@ -238,3 +241,17 @@ def test_a_link_local_address_is_served_on_its_interface(
     monkeypatch.setattr(Server, "run", lambda server, listener, ready: ready())
     told = nmtkit("serve", "-m", write_folder(tmp_path / "run"), "--host", host, "--port", 0).err
     assert re.search(rf"http://\[{re.escape(host)}\]:\d+ \(", told)
+
+
+def test_a_server_has_no_more_processes_than_the_memory_can_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    def model(size: int) -> Translator:
+        return cast(Translator, SimpleNamespace(model_bytes=size, device=torch.device("cpu")))
+
+    monkeypatch.setattr("nmtkit.serving.server.installed_memory", lambda: 4 << 30)
+    monkeypatch.setattr("nmtkit.translation.jobs.available_cores", lambda: 64)
+    models = {"one": model(100 << 20), "two": model(262 << 20)}  # with 300 MiB, 1 GiB for each process
+    assert processes_of(models, None) == processes_of(models, 4) == 4
+    expected = "`jobs` 5: so many processes need about 5.0 GiB of memory, of 4.0 GiB; use fewer"
+    with pytest.raises(UserError, match=re.escape(expected)):
+        processes_of(models, 5)
+    assert processes_of({"huge": model(9 << 30)}, 1) == 1
