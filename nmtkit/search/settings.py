@@ -58,6 +58,11 @@ class Search:
         if wrong := mistake(self):
             raise ValueError("".join(wrong))
 
+    @property
+    def uses_alpha(self) -> bool:
+        """Whether the length penalty has an exponent."""
+        return self.length_penalty in ("gnmt", "power")
+
     def score(self, log_prob: float, length: int) -> float:
         """The value by which hypotheses are ranked, from log P and |y|, which includes EOS.
 

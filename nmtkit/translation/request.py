@@ -138,7 +138,7 @@ class Request:
         """
         asked = {each.name: getattr(self, each.name) for each in fields(Search)}
         settings = replace(own, **{name: value for name, value in asked.items() if value is not None})
-        if self.alpha is not None and settings.length_penalty not in ("gnmt", "power"):
+        if self.alpha is not None and not settings.uses_alpha:
             raise UserError(
                 f"`alpha`: `length_penalty` {settings.length_penalty} does not use it; only gnmt and power do"
             )

@@ -146,12 +146,17 @@ def plan(options: TrainOptions) -> "Experiment":
         model = default_preset(tokens)
         text = f"{tokens:,} target tokens" if tokens else "text that is not encoded yet"
         log.info("model: %s, the default for %s; `nmtkit models` lists the others", model, text)
-    values = merge(_base(model, over, output, begin), nested_settings(options.settings))
+    changed = nested_settings(options.settings)
+    values = merge(_base(model, over, output, begin), changed)
     values = merge(values, {"training": given}) if given else values
     sources = [name for name in (model or (begin and str(begin)), file and str(file)) if name]
     sources = sources or [str(ModelFolder(output).config)]
     sources += [*(["`settings`"] if options.settings else []), *(["options"] if given else [])]
-    return build_experiment(values, " + ".join(sources))
+    planned = build_experiment(values, " + ".join(sources))
+    if "alpha" in changed.get("search", {}) and not planned.search.uses_alpha:
+        penalty = planned.search.length_penalty
+        raise UserError(f"search.alpha: `search.length_penalty` {penalty} does not use it; only gnmt and power do")
+    return planned
 
 
 def _base(model: str | None, over: dict[str, Any], output: Path, start: Path | None) -> dict[str, Any]:

@@ -375,6 +375,14 @@ def test_batch_size_is_in_tokens_or_measured(prepared: Path, nmtkit: Nmtkit) -> 
     assert "training.batch_tokens: auto is 256 here" in (prepared / "auto" / "train.log").read_text()
 
 
+def test_an_exponent_that_the_length_penalty_does_not_use_is_refused(prepared: Path, nmtkit: Nmtkit) -> None:
+    alpha = ("train", "--dry-run", "--model", "bideep", "--set", "search.alpha=1.4")
+    refused = nmtkit(*alpha)
+    assert (refused.status, refused.out) == (1, "")
+    assert refused.err.endswith("search.alpha: `search.length_penalty` avg does not use it; only gnmt and power do\n")
+    assert nmtkit(*alpha, "--set", "search.length_penalty=power").status == 0
+
+
 def test_a_dry_run_uses_the_vocabulary_sizes_of_the_data_or_of_the_paper(prepared: Path, nmtkit: Nmtkit) -> None:
     wrong = nmtkit("train", "--model", "dtmt4", "--set", "training.groups.recurent.lr=0.1", "--dry-run")
     assert (
