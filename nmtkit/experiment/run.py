@@ -219,7 +219,9 @@ def check_same_run(average: ModelFolder, run: ModelFolder) -> None:
         return
     old, new = (configs.flatten(configs.to_dict(load_experiment(folder))) for folder in (average, run))
     differing = [key for key in {**old, **new} if old.get(key) != new.get(key) and _on_resume(key) != "free"]
-    if average.corpus.read_bytes() != run.corpus.read_bytes():
+    remedy = "restore it from a backup"
+    texts = [read_json(folder.corpus, remedy) if folder.corpus.exists() else {} for folder in (average, run)]
+    if any(texts[0][name] != texts[1][name] for name in texts[0].keys() & texts[1].keys()):
         differing.append("text")
     if differing:
         named = ", ".join(differing[:3]) + (" and others" if len(differing) > 3 else "")

@@ -170,6 +170,9 @@ def test_an_average_replaces_older_ones_of_its_run_but_no_other_model(made: Path
     with pytest.raises(UserError, match="with other values of text; remove it"):
         nmtkit.average(model=made / "first", output=mean)
     assert sorted((path, path.read_bytes()) for path in mean.rglob("*") if path.is_file()) == before
+    (mean / "data.json").unlink()  # as in an imported model
+    with pytest.raises(UserError, match="has a model of another run"):
+        nmtkit.average(model=made / "second", output=mean)
 
 
 def test_gradient_flows_are_those_of_the_initial_weights_of_a_run_with_the_same_seeds(made: Path) -> None:
