@@ -67,6 +67,14 @@ class Run:
         couples = random.choice(usable[usable < corpus.pairs], (round(settings.concatenations * corpus.pairs), 2))
         return replace(self, corpus=corpus.concatenated(couples))
 
+    def for_epoch(self) -> tuple["Run", np.ndarray]:
+        """The run with the concatenations of the current epoch, and the indices (P,) of its pairs.
+
+        Raises UserError if there are none.
+        """
+        run = self.with_concatenations()
+        return run, usable_pairs(run.corpus, self.settings.max_length)
+
     def epoch(self, pairs: np.ndarray) -> batches.Epoch:
         """The batches of the current epoch."""
         settings = self.settings

@@ -133,7 +133,7 @@ def test_a_small_version_says_whether_it_was_trained() -> None:
     assert (trained["task"], trained["score"], trained["parameters"]) == (TRAINED, 38.49, None)
     assert (untrained["task"], untrained["score"]) == (UNTRAINED, None)
     assert trained["section"] == "small version of bideep, Table 4, BiDeep"
-    assert sum(find_preset(name + SMALL).paper["score"] is not None for name in preset_names()) == 17
+    assert sum(find_preset(name + SMALL).paper["score"] is not None for name in preset_names()) == 16
 
 
 def test_a_small_version_keeps_the_changes_of_its_system_and_may_have_its_own() -> None:
