@@ -150,29 +150,29 @@ def test_the_newest_or_the_best_checkpoints_are_averaged(made: Path) -> None:
 
 
 def test_an_average_replaces_older_ones_of_its_run_but_no_other_model(made: Path) -> None:
-    train(made, "first", max_updates=1, settings=SETTINGS)
-    train(made, "second", max_updates=1, settings=SETTINGS | {"training.seed": 2})
-    mean = made / "mean"
-    nmtkit.average(model=made / "first", output=mean)
-    train(made, "first", max_updates=2, settings=SETTINGS)
-    nmtkit.average(model=made / "first", output=mean)
+    train(made, "one-run", max_updates=1, settings=SETTINGS)
+    train(made, "another-run", max_updates=1, settings=SETTINGS | {"training.seed": 2})
+    mean = made / "mean-of-one-run"
+    nmtkit.average(model=made / "one-run", output=mean)
+    train(made, "one-run", max_updates=2, settings=SETTINGS)
+    nmtkit.average(model=made / "one-run", output=mean)
     before = sorted((path, path.read_bytes()) for path in mean.rglob("*") if path.is_file())
     expected = (
         f"{mean}: has a model of another run than {made / 'second'}, with other values of training.seed; remove it, or "
         "name another folder (`output`)"
     )
     with pytest.raises(UserError, match=re.escape(expected)):
-        nmtkit.average(model=made / "second", output=mean)
-    text = json.loads((made / "first" / "data.json").read_text())
+        nmtkit.average(model=made / "another-run", output=mean)
+    text = json.loads((made / "one-run" / "data.json").read_text())
     text["train.src"] = "0"
-    (made / "first" / "data.json").write_text(json.dumps(text))  # the same settings on another text
-    ModelFolder(made / "first").seal()
+    (made / "one-run" / "data.json").write_text(json.dumps(text))  # the same settings on another text
+    ModelFolder(made / "one-run").seal()
     with pytest.raises(UserError, match="with other values of text; remove it"):
-        nmtkit.average(model=made / "first", output=mean)
+        nmtkit.average(model=made / "one-run", output=mean)
     assert sorted((path, path.read_bytes()) for path in mean.rglob("*") if path.is_file()) == before
     (mean / "data.json").unlink()  # as in an imported model
     with pytest.raises(UserError, match="has a model of another run"):
-        nmtkit.average(model=made / "second", output=mean)
+        nmtkit.average(model=made / "another-run", output=mean)
 
 
 def test_gradient_flows_are_those_of_the_initial_weights_of_a_run_with_the_same_seeds(made: Path) -> None:
