@@ -25,6 +25,7 @@ _BLOCK = re.compile(
 )
 _BOX = re.compile(r"\[[ xX]\][ \t]+")  # of a task
 _TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9-]*)")
+_BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
 
 
 class _Written(NamedTuple):
@@ -121,6 +122,8 @@ def _segment(tokens: Sequence[Token]) -> Segment:
             builder.text(" ")
         elif kind == "hardbreak":
             builder.empty(_Written("\\\n", "", layout=True), layout=True)
+        elif kind == "html_inline" and _BREAK.fullmatch(token.content):
+            builder.empty(_Written(token.content, "", layout=True), layout=True)
         elif kind == "code_inline":
             pad = " " if "`" in token.content[:1] + token.content[-1:] else ""
             builder.start(_Written(token.markup + pad, pad + token.markup, code=True), splits=False)
@@ -209,7 +212,8 @@ def _markdown(segment: Segment, escape: bool, html: bool) -> str:
     for kind, element, text in walk(segment):
         if kind == "text":
             clean = re.sub(r"\s+", " ", text)
-            clean = clean.lstrip() if texts and texts[-1] == "\\\n" else clean
+            after_break = texts and (texts[-1] == "\\\n" or _BREAK.fullmatch(texts[-1]))
+            clean = clean.lstrip() if after_break else clean
             texts.append(clean if code or not escape else _SPECIAL.sub(r"\\\1", clean))
             continue
         assert isinstance(element, _Written)

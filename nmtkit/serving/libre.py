@@ -118,11 +118,14 @@ async def _values(service: Service, http: HttpRequest) -> dict[str, Any]:
         return await service.json(http)
     try:
         text = (await service.body(http, service.limits.body)).decode("utf-8")
-        values: dict[str, Any] = dict(parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=20))
+        fields = parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=20)
     except UnicodeDecodeError:
         raise HttpError(400, "the form is not UTF-8") from None
     except ValueError:
         raise HttpError(400, "the form has more than 20 fields") from None
+    values, texts = dict[str, Any](fields), [value for name, value in fields if name == "q"]
+    if len(texts) > 1:
+        values["q"] = texts
     if "alternatives" in values:
         number = values["alternatives"]
         values["alternatives"] = int(number) if re.fullmatch("-?[0-9]{1,18}", number) else number

@@ -77,6 +77,13 @@ def test_paragraphs_become_one_line_and_keep_their_place() -> None:
     assert "```\ncode\n```\n" in changed
 
 
+@pytest.mark.parametrize("tag", ["<br>", "<br/>", "<BR />"])
+def test_words_beside_a_break_are_not_joined(tag: str) -> None:
+    text = f"some words{tag}and more\n\n| a |\n| - |\n| x{tag}y |\n"
+    assert [segment.text for segment in read(text.encode()).segments] == ["some words and more", "a", "x y"]
+    assert capitals(text) == text.upper().replace("BR", tag.strip("</ >"))
+
+
 def test_the_boxes_of_tasks_stay() -> None:
     assert capitals("- [ ] a\n- [x] *b*\n  c\n1. [X] d\n") == "- [ ] A\n- [x] *B* C\n1. [X] D\n"
     assert capitals("[x] a\n\n[x]: b\n") == "[X][x] A\n\n[x]: b\n"

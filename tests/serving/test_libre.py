@@ -176,6 +176,12 @@ def test_auto_is_refused_where_models_have_several_source_languages(
     assert (answer.status_code, answer.json()) == (400, {"error": reason})
 
 
+def test_a_form_may_have_several_texts(client: TestClient) -> None:
+    for texts in (["a b"], ["a b", "c"]):
+        answer = client.post("/translate", data={"q": texts, "source": "en", "target": "en"})
+        assert answer.json()["translatedText"] == (texts if len(texts) > 1 else texts[0])
+
+
 def test_a_form_that_cannot_be_read_is_answered_with_a_sentence(client: TestClient) -> None:
     form = {"content-type": "application/x-www-form-urlencoded"}
     many, other = (b"a=&" * 30, "the form has more than 20 fields"), "the form is not UTF-8"
