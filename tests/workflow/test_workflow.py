@@ -158,8 +158,8 @@ def test_an_average_replaces_older_ones_of_its_run_but_no_other_model(made: Path
     nmtkit.average(model=made / "one-run", output=mean)
     before = sorted((path, path.read_bytes()) for path in mean.rglob("*") if path.is_file())
     expected = (
-        f"{mean}: has a model of another run than {made / 'another-run'}, with other values of training.seed; remove it, "
-        "or name another folder (`output`)"
+        f"{mean}: has a model of another run than {made / 'another-run'}, with other values of training.seed; "
+        "remove it, or name another folder (`output`)"
     )
     with pytest.raises(UserError, match=re.escape(expected)):
         nmtkit.average(model=made / "another-run", output=mean)
