@@ -120,10 +120,8 @@ def _segment(tokens: Sequence[Token]) -> Segment:
             builder.text(token.content)
         elif kind == "softbreak":
             builder.text(" ")
-        elif kind == "hardbreak":
-            builder.empty(_Written("\\\n", "", layout=True), layout=True)
-        elif kind == "html_inline" and _BREAK.fullmatch(token.content):
-            builder.empty(_Written(token.content, "", layout=True), layout=True)
+        elif kind == "hardbreak" or (kind == "html_inline" and _BREAK.fullmatch(token.content)):
+            builder.empty(_Written(token.content or "\\\n", "", layout=True), layout=True)
         elif kind == "code_inline":
             pad = " " if "`" in token.content[:1] + token.content[-1:] else ""
             builder.start(_Written(token.markup + pad, pad + token.markup, code=True), splits=False)
@@ -208,18 +206,18 @@ def _paragraph(segment: Segment, place: _Paragraph, parser: MarkdownIt, env: dic
 
 def _markdown(segment: Segment, escape: bool, html: bool) -> str:
     """A segment as Markdown; ``escape``: with special characters escaped; ``html``: with emphasis as HTML."""
-    texts, code = list[str](), False
+    texts, code, after_layout = list[str](), False, False
     for kind, element, text in walk(segment):
         if kind == "text":
             clean = re.sub(r"\s+", " ", text)
-            after_break = texts and (texts[-1] == "\\\n" or _BREAK.fullmatch(texts[-1]))
-            clean = clean.lstrip() if after_break else clean
+            clean = clean.lstrip() if after_layout else clean
+            after_layout = False
             texts.append(clean if code or not escape else _SPECIAL.sub(r"\\\1", clean))
             continue
         assert isinstance(element, _Written)
         if element.layout and kind == "start" and texts:
             texts[-1] = texts[-1].rstrip()
-        code = element.code and kind == "start"
+        code, after_layout = element.code and kind == "start", element.layout
         if html and element.name in ("em", "strong", "s"):
             texts.append(f"<{'' if kind == 'start' else '/'}{element.name}>")
         elif tag := element.before if kind == "start" else element.after:

@@ -178,8 +178,7 @@ def check_unchanged(folder: ModelFolder, experiment: Experiment, data: Path) -> 
     """Raise UserError, and log old and new values, if the run in ``folder`` cannot be resumed as ``experiment``."""
     folder.check()
     began = load_experiment(folder)
-    old, new = configs.flatten(configs.to_dict(began)), configs.flatten(configs.to_dict(experiment))
-    changed = [(key, str(old.get(key)), str(new.get(key))) for key in {**old, **new} if old.get(key) != new.get(key)]
+    changed = _differences(began, experiment)
     fixed = [row for row in changed if _on_resume(row[0]) == "fixed"]  # reported together, as a table
     remedy = "restore it from a backup, or train again"
     old_texts = {name: str(text) for name, text in read_json(folder.corpus, remedy).items()}
@@ -217,8 +216,8 @@ def check_same_run(average: ModelFolder, run: ModelFolder) -> None:
     average.check_replaceable()
     if not average.config.exists():
         return
-    old, new = (configs.flatten(configs.to_dict(load_experiment(folder))) for folder in (average, run))
-    differing = [key for key in {**old, **new} if old.get(key) != new.get(key) and _on_resume(key) != "free"]
+    changed = _differences(load_experiment(average), load_experiment(run))
+    differing = [key for key, _, _ in changed if _on_resume(key) != "free"]
     remedy = "restore it from a backup"
     texts = [read_json(folder.corpus, remedy) if folder.corpus.exists() else {} for folder in (average, run)]
     if any(texts[0][name] != texts[1][name] for name in texts[0].keys() & texts[1].keys()):
@@ -229,6 +228,13 @@ def check_same_run(average: ModelFolder, run: ModelFolder) -> None:
             f"{average}: has a model of another run than {run}, with other values of {named}; remove it, or name "
             "another folder (`output`)"
         )
+
+
+def _differences(old: Experiment, new: Experiment) -> list[tuple[str, str, str]]:
+    """The dotted key, the old and the new value of everything that differs."""
+    before, after = (configs.flatten(configs.to_dict(experiment)) for experiment in (old, new))
+    keys = (key for key in {**before, **after} if before.get(key) != after.get(key))
+    return [(key, str(before.get(key)), str(after.get(key))) for key in keys]
 
 
 def _on_resume(key: str) -> configs.Resume:

@@ -16,7 +16,7 @@ from nmtkit.training.display import Display, display
 from nmtkit.training.gradient import accumulate, clip, micro_batches, read
 from nmtkit.training.optimizers import set_rates
 from nmtkit.training.progress import Window
-from nmtkit.training.run import Run
+from nmtkit.training.run import Run, usable_pairs
 from nmtkit.training.settings import METRICS, Metric
 from nmtkit.training.signals import stop_signals
 from nmtkit.training.validation import Validation, decisive
@@ -30,7 +30,7 @@ def train(run: Run, validate: Callable[[], Validation]) -> None:
     Raises KeyboardInterrupt, with everything saved, after Ctrl-C.
     """
     settings, progress = run.settings, run.progress
-    run, pairs = run.for_epoch()
+    pairs = usable_pairs(run.corpus, settings.max_length)
     if len(pairs) < len(run.corpus):
         log.info("training on %s; %d left out: empty, or longer than %s tokens",
                  counted(len(pairs), "pair"), len(run.corpus) - len(pairs), settings.max_length)  # fmt: skip
@@ -77,7 +77,7 @@ def train(run: Run, validate: Callable[[], Validation]) -> None:
                 saved = time.monotonic()
             stop = _stop(received)
             if epoch_ended and not (progress.finished or stop):
-                run, pairs = run.for_epoch()
+                run, pairs = run.next_epoch(pairs)
                 epoch = run.epoch(pairs)
         if progress.update not in run.folder.updates():  # stopped by a signal between two validations
             _save(run)

@@ -57,7 +57,7 @@ class Run:
         """The run with ``concatenations`` times as many more pairs, each a concatenation of two random ones.
 
         After Nguyen, Murray and Chiang 2021 (Data augmentation by concatenation for low-resource translation, IWSLT),
-        but with other pairs in every epoch.
+        but with new ones in every epoch.
         """
         settings, corpus = self.settings, self.corpus
         if not settings.concatenations:
@@ -67,11 +67,10 @@ class Run:
         couples = random.choice(usable[usable < corpus.pairs], (round(settings.concatenations * corpus.pairs), 2))
         return replace(self, corpus=corpus.concatenated(couples))
 
-    def for_epoch(self) -> tuple["Run", np.ndarray]:
-        """The run with the concatenations of the current epoch, and the indices (P,) of its pairs.
-
-        Raises UserError if there are none.
-        """
+    def next_epoch(self, pairs: np.ndarray) -> tuple["Run", np.ndarray]:
+        """The run and the indices (P,) of its pairs in a new epoch: the same, or with new concatenations."""
+        if not self.settings.concatenations:
+            return self, pairs
         run = self.with_concatenations()
         return run, usable_pairs(run.corpus, self.settings.max_length)
 

@@ -99,7 +99,7 @@ cd "$all"
 if [ ! -e data/manifest.json ]; then nmtkit prep -s es -t all --bpe 4000 --train train.{es,all} --dev dev.{es,all}; fi
 if [ ! -e data/ids.json ]; then nmtkit vocab; fi
 nmtkit train --set model.dropout=0.35 --set training.word_dropout=0.1 --set training.batch_sentences=80 \
-    --max-epochs 21 "${tiny_training[@]}"
+    --set training.concatenations=0 --max-epochs 21 "${tiny_training[@]}"
 average
 nmtkit train --from averaged --output slower --set training.optimizer.lr=4e-4 --max-epochs 4 "${tiny_training[@]}"
 average slower together

@@ -82,6 +82,7 @@ def test_words_beside_a_break_are_not_joined(tag: str) -> None:
     text = f"some words{tag}and more\n\n| a |\n| - |\n| x{tag}y |\n"
     assert [segment.text for segment in read(text.encode()).segments] == ["some words and more", "a", "x y"]
     assert capitals(text) == text.upper().replace("BR", tag.strip("</ >"))
+    assert capitals("see `<br>` there") == "SEE `<br>` THERE"
 
 
 def test_the_boxes_of_tasks_stay() -> None:
