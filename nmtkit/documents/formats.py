@@ -15,6 +15,12 @@ _REFUSED = {
     **dict.fromkeys((".pptm", ".ppsm", ".potm"), "it may have macros, which are programs; save it as pptx"),
     **dict.fromkeys((".xls", ".xlsx", ".xlsm", ".ods"), "save the sheet as csv"),
     **dict.fromkeys((".gz", ".zst"), "it is compressed; decompress it first"),
+    # Not .ts, .yml, .tex, .lrc or .ass: parallel text in Tsonga, Iamalele, Tennet, Luri or Ipulo may have these.
+    **dict.fromkeys(
+        ".jsonl .xml .yaml .toml .ini .conf .strings .resx .sdlxliff .mqxliff .mxliff .sgm .sgml .svg .rst .adoc "
+        ".latex .php .js .jsx .vue .py .ipynb .sbv .ssa .ttml".split(),
+        "its markup would be translated, too; extract the text, or translate all its lines from standard input",
+    ),
 }
 # The module and the function or class that read a kind of file. They are imported when needed, with their libraries.
 _READERS = {
