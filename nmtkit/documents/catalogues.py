@@ -8,8 +8,9 @@ import copy
 import gettext
 import json
 import re
+from collections.abc import Iterator
 from functools import partial
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import TypeAlias
 
 import javaproperties
@@ -44,12 +45,12 @@ _INLINE: dict[str, Role] = {
 }  # fmt: skip
 
 
-def _check_language(declared: str, language: str) -> None:
-    """Raise UserError if a file declares another target language than ``language``; "" is any."""
+def _check_language(declared: str, language: str, way: str) -> None:
+    """Raise UserError if a file declares another language than ``language``; "" is any. way: "from" or "into"."""
     if declared and language and base_language(declared) != base_language(language):
         raise UserError(
-            f"is for translations into {declared}, but the model translates into {language}; choose another model, or "
-            "correct the language in the file"
+            f"is for translations {way} {declared}, but the model translates {way} {language}; choose another model, "
+            "or correct the language in the file"
         )
 
 
@@ -75,7 +76,7 @@ def read_po(data: bytes, language: str) -> Places:
         parts[0] = _CHARSET.sub("charset=UTF-8", parts[0], count=1)
     declared = file.metadata.get("Language", "").partition("@")[0]  # sr for sr@latin
     if any(entry.msgstr or any(entry.msgstr_plural.values()) for entry in file):
-        _check_language(declared, language)
+        _check_language(declared, language, "into")
     if language and base_language(declared) != base_language(language):
         parts[0] = _LANGUAGE.sub(f"Language: {language.replace('-', '_')}", parts[0], count=1)
     places = Places(lambda: encoded("".join(parts).replace("\n", end), data))
@@ -165,10 +166,11 @@ def read_json(data: bytes) -> Places:
     return places
 
 
-def read_xliff(data: bytes, language: str) -> Places:
-    """Read an XLIFF file, version 1.2 or 2.0.
+def read_xliff(data: bytes, languages: tuple[str, str]) -> Places:
+    """Read an XLIFF file, version 1.2 or 2.0; a unit with a segmented source has a translation of each segment.
 
-    Raises UserError if it is not valid, version 2.0 without a target language, or has another one than ``language``.
+    Raises UserError if it is not valid, version 2.0 without a target language, or declares others than ``languages``,
+    source and target.
     """
     file = Xml(data)
     root = file.tree.getroot()
@@ -177,17 +179,15 @@ def read_xliff(data: bytes, language: str) -> Places:
         raise UserError("is not XLIFF 1.2 or 2.0")
     if version >= "2" and not root.get("trgLang"):
         raise UserError("has no trgLang, which XLIFF 2.0 requires; add the target language to <xliff>")
+    attributes = ("srcLang", "trgLang") if version >= "2" else ("source-language", "target-language")
     for node in root.iter("{*}xliff", "{*}file"):
-        _check_language(node.get("trgLang" if version >= "2" else "target-language", ""), language)
+        for attribute, language, way in zip(attributes, languages, ("from", "into"), strict=True):
+            _check_language(node.get(attribute, ""), language, way)
     places = Places(file.write)
-    units = ((unit, unit.find("{*}source")) for unit in root.iter("{*}segment" if version >= "2" else "{*}trans-unit"))
-    sources = (
-        ("".join(source.itertext()), (unit, source))
-        for unit, source in units
-        if source is not None and not _is_locked(unit) and not _has_text(unit.find("{*}target"))
-    )
-    for _, (unit, source) in without_forms(sources):
-        _add_xliff(places, unit, source)
+    units = root.iter("{*}segment" if version >= "2" else "{*}trans-unit")
+    missing = chain.from_iterable(_untranslated(unit) for unit in units if not _is_locked(unit))
+    for _, (unit, source, targets) in without_forms(missing):
+        places.add(_read_inline(source), partial(_put_xliff, unit, source, targets))
     return places
 
 
@@ -197,28 +197,55 @@ def _is_locked(unit: Element) -> bool:
     return said[:1] == ["no"] or unit.get("approved") == "yes"
 
 
-def _has_text(target: Element | None) -> bool:
-    """Whether there is a translation already."""
-    return target is not None and bool("".join(target.itertext()).strip())
+def _words(element: Element | None) -> list[str]:
+    """The words of an element; none if there is no such element."""
+    return [] if element is None else "".join(element.itertext()).split()
 
 
-def _add_xliff(places: Places, unit: Element, source: Element) -> None:
-    """Add a unit of XLIFF 1.2 or a segment of XLIFF 2.0."""
+def _untranslated(unit: Element) -> Iterator[tuple[str, tuple[Element, Element, dict[str, Element]]]]:
+    """What must be translated in a unit of XLIFF: texts, and the source, or segment of it, that each is of.
 
-    def put(translated: Segment) -> None:
-        target = unit.find("{*}target")
-        if target is None:
-            target = etree.Element(source.tag.removesuffix("source") + "target")
-            segmented = unit.find("{*}seg-source")
-            (source if segmented is None else segmented).addnext(target)
-        write_markup(target, translated)
-        if unit.tag.endswith("segment"):
-            unit.set("state", "initial" if translated.doubtful else "translated")
-        else:
-            target.set("state", "needs-translation" if translated.doubtful else "needs-review-translation")
-            target.set("state-qualifier", "mt-suggestion")
+    A target that is a copy of the source is no translation if its state says so. The third element is the segments of
+    the target by their ``mid``; ``_put_xliff`` makes them if there are none.
+    """
+    whole, source = unit.find("{*}target"), unit.find("{*}source")
+    is_new = whole is not None and whole.get("state", unit.get("state")) in ("new", "needs-translation", "initial")
 
-    places.add(_read_inline(source), put)
+    def is_translated(source: Element, target: Element) -> bool:
+        return bool(_words(target)) and not (is_new and _words(target) == _words(source))
+
+    translated = is_translated(source, whole)
+    targets = _segments(whole) if translated else {}
+    for each in [*_segments(unit.find("{*}seg-source")).values()] or unit.findall("{*}source"):
+        mid = each.get("mid")
+        if not translated or (mid in targets and not is_translated(each, targets[mid])):
+            yield "".join(each.itertext()), (unit, each, targets)
+
+
+def _segments(element: Element | None) -> dict[str, Element]:
+    """The segments of a source or target of XLIFF 1.2 by their ``mid``, which is the same in both."""
+    found = () if element is None else element.iterfind(".//{*}mrk[@mtype='seg'][@mid]")
+    return {mrk.get("mid"): mrk for mrk in found}
+
+
+def _put_xliff(unit: Element, source: Element, targets: dict[str, Element], translated: Segment) -> None:
+    """Write the translation of the source of a unit or of a segment of it."""
+    whole, segmented = unit.find("{*}target"), unit.find("{*}seg-source")
+    if whole is None:
+        before = unit.find("{*}source") if segmented is None else segmented
+        whole = etree.Element(before.tag.removesuffix(local_name(before)) + "target")
+        before.addnext(whole)
+    if segmented is not None and not targets:
+        whole.text, whole[:] = segmented.text, copy.deepcopy(segmented)[:]
+        targets |= _segments(whole)
+    write_markup(targets.get(source.get("mid"), whole), translated)
+    if local_name(unit) == "segment":
+        unit.set("state", "initial" if translated.doubtful else "translated")
+    else:
+        is_next = bool(targets) and whole.get("state-qualifier") == "mt-suggestion"  # after another segment
+        doubtful = translated.doubtful or (is_next and whole.get("state") == "needs-translation")
+        whole.set("state", "needs-translation" if doubtful else "needs-review-translation")
+        whole.set("state-qualifier", "mt-suggestion")
 
 
 def _read_inline(source: Element) -> Segment:
@@ -253,7 +280,7 @@ def read_tmx(data: bytes, language: str) -> Places:
         texts = {_language(text): text for text in unit.findall("tuv")}
         source = texts.get(of) if of != "*all*" else next(iter(texts.values()), None)
         there = next((texts[name] for name in texts if base_language(name) == base_language(language)), None)
-        if source is not None and source.find("seg") is not None and not _has_text(there):
+        if source is not None and source.find("seg") is not None and not _words(there):
             _add_tmx(places, source, there, language)
     return places
 

@@ -33,7 +33,7 @@ _READERS = {
 }  # fmt: skip
 SUFFIXES = tuple(_READERS)
 _SAME = {".htm": ".html", ".markdown": ".md", ".xlf": ".xliff", ".pot": ".po"}  # a translated template is a catalogue
-# Their readers need the target language.
+# Their readers need the target language; that of XLIFF, the source, too.
 _WITH_LANGUAGE = (".html", ".htm", ".xhtml", ".docx", ".pptx", ".epub", ".po", ".pot", ".xliff", ".xlf", ".tmx")
 
 
@@ -59,19 +59,21 @@ def same_format(name: str, output: str) -> bool:
     return named in ("", suffix, _SAME.get(suffix)) or (suffix == _SAME.get(named) and suffix != ".po")
 
 
-def read_document(name: str, data: bytes, columns: Sequence[str], language: str) -> Document:
+def read_document(name: str, data: bytes, columns: Sequence[str], languages: tuple[str, str]) -> Document:
     """Read the file ``name`` as a document.
 
-    columns: the columns of a table to translate. language: the target language, which the translation declares; a TMX
-    with several needs it, and XLIFF and po with translations must not declare another. Raises UserError, beginning with
-    the name, if the file cannot be translated or the extra nmtkit[files] is not installed.
+    columns: the columns of a table to translate. languages: source and target. The translation declares the target; a
+    TMX with several needs it, and XLIFF and po with translations must not declare another, nor XLIFF another source.
+    Raises UserError, beginning with the name, if the file cannot be translated or the extra nmtkit[files] is not
+    installed.
     """
     check_document(name)
     suffix = PurePath(name).suffix.lower()
     is_table = suffix in (".csv", ".tsv")
     if columns and not is_table:
         raise UserError(f"{name}: `columns` is for tables (csv, tsv); leave it out")
-    options = [columns] if is_table else [language] if suffix in _WITH_LANGUAGE else []
+    given = languages if suffix in (".xliff", ".xlf") else languages[1]
+    options = [columns] if is_table else [given] if suffix in _WITH_LANGUAGE else []
     try:
         document: Document = resolve_name(f"nmtkit.documents.{_READERS[suffix]}")(data, *options)
     except UserError as error:

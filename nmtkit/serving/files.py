@@ -154,7 +154,7 @@ def _read(service: Service, model: Description, name: str, content: bytes, colum
     """A document, and what there is to translate in it. Raises HttpError and UserError as texts do."""
     MOST.set(service.limits.lines)  # in this thread
     try:
-        document = read_document(name, content, columns, model.target)
+        document = read_document(name, content, columns, (model.source, model.target))
     except TooLarge as error:
         raise HttpError(413, str(error)) from None
     if any(len(segment.marks) > MARKS for segment in document.segments):

@@ -50,9 +50,8 @@ def write_document(input: Path | str, output: Path | str, request: Request, opti
 
         keep = patterns(options.keep)
         translator = translator_of(models_of(options, models_at(options.model, options.checkpoint)))
-    src, tgt = translator.languages
-    document = read_document(str(input), data, options.columns, tgt)
-    planned = plan(document.segments, src, tgt, stand_ins(translator), keep)
+    document = read_document(str(input), data, options.columns, translator.languages)
+    planned = plan(document.segments, *translator.languages, stand_ins(translator), keep)
     request = replace(request, attention=planned.aligned, quality=True)
     with nullcontext(sys.stdout.buffer) if str(output) == "-" else atomic_write(output, "wb") as file:
         windows = translate_windows(planned.sentences, request, options)

@@ -221,7 +221,7 @@ FILES = {
 def read(name: str, data: bytes | None = None, language: str = "fr") -> Document:
     """One of the documents, or ``data`` read as one, for a translation into this language."""
     columns = ["text"] if name.endswith(".csv") else []
-    return read_document(name, FILES[name] if data is None else data, columns, language)
+    return read_document(name, FILES[name] if data is None else data, columns, ("en", language))
 
 
 def upper(segment: Segment) -> Segment:

@@ -89,6 +89,15 @@ def test_a_file_for_another_language_than_that_of_the_model_is_refused(name: str
         read(name, (file % "de-AT").encode())
 
 
+@pytest.mark.parametrize(("name", "declares"), [("a.xlf", "source-language"), ("a.xliff", "srcLang")])
+def test_xliff_of_another_source_language_than_that_of_the_model_is_refused(name: str, declares: str) -> None:
+    file = FILES[name].decode().replace(f'{declares}="en"', f'{declares}="%s"')
+    assert texts(name, file % "en-GB")
+    complaint = f"{name}: is for translations from cs, but the model translates from en; choose another model, or "
+    with pytest.raises(UserError, match=f"^{complaint}"):
+        read(name, (file % "cs").encode())
+
+
 def test_a_po_file_in_another_encoding_becomes_utf8() -> None:
     old = PO.replace("UTF-8", "ISO-8859-1").replace("done", "terminé").encode("latin-1")
     written = capitals("a.po", old).decode("utf-8")
@@ -126,6 +135,64 @@ def test_a_segment_of_xliff_2_gets_a_target_and_its_state() -> None:
     written = capitals("a.xliff").decode()
     assert '<segment state="translated"><source>the <pc id="1">girl</pc> drinks<ph id="2"/> milk.</source>' in written
     assert '</source><target>THE <pc id="1">GIRL</pc> DRINKS<ph id="2"/> MILK.</target>' in written
+
+
+SEGMENTED = """<xliff version="1.2"><file><body><trans-unit id="1"><source>a dog. %s 12</source>\
+<seg-source><g id="1"><mrk mtype="seg" mid="0">a dog.</mrk> <mrk mtype="seg" mid="1">%s</mrk></g>\
+ <mrk mtype="seg" mid="2">12</mrk></seg-source>%s</trans-unit></body></file></xliff>"""
+
+
+@pytest.mark.parametrize("target", ["", "<target/>", '<target state="new">a dog. a cat. 12</target>'])
+def test_each_segment_of_a_segmented_source_gets_a_target_with_its_number(target: str) -> None:
+    file = SEGMENTED % ("a cat.", "a cat.", target)
+    assert texts("a.xlf", file) == ["a dog.", "a cat."]
+    segments = file.partition("<seg-source>")[2].partition("</seg-source>")[0]
+    written = capitals("a.xlf", file.encode()).decode()
+    assert f">{segments.replace('a dog', 'A DOG').replace('a cat', 'A CAT')}</target>" in written
+    assert texts("a.xlf", written) == []
+
+
+@pytest.mark.parametrize(("state", "second"), [("", ""), ("", " "), ("new", "a cat."), ("needs-translation", "")])
+def test_translated_segments_of_a_target_stay_and_others_are_filled(state: str, second: str) -> None:
+    target = '<target%s><mrk mtype="seg" mid="0">un chien.</mrk> <mrk mtype="seg" mid="1">%s</mrk></target>'
+    file = SEGMENTED % ("a cat.", "a cat.", target % (f' state="{state}"' if state else "", second))
+    assert texts("a.xlf", file) == ["a cat."]
+    ours = ' state="needs-review-translation" state-qualifier="mt-suggestion"'
+    assert target % (ours, "A CAT.") in capitals("a.xlf", file.encode()).decode()
+
+
+def test_a_target_with_other_segments_than_its_source_stays() -> None:
+    target = '<target><mrk mtype="seg" mid="0">un chien. un chat.</mrk></target>'
+    assert texts("a.xlf", SEGMENTED % ("a cat.", "a cat.", target)) == []
+    assert texts("a.xlf", SEGMENTED % ("a cat.", "a cat.", "<target>un chien. un chat.</target>")) == []
+
+
+def test_a_target_with_one_doubtful_segment_is_doubtful() -> None:
+    document = read("a.xlf", (SEGMENTED % ("a cat.", "a cat.", "")).encode())
+    dog, cat = document.segments
+    written = document.write([replace(dog, doubtful=True), cat]).decode()
+    assert '<target state="needs-translation" state-qualifier="mt-suggestion">' in written
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after", "is_read"),
+    [
+        ("a.xlf", "<source>done</source>", '<target state="new">done</target>', True),
+        ("a.xlf", "<source>done</source>", '<target state="needs-translation"> done</target>', True),
+        ("a.xlf", "<source>done</source>", '<target state="new">fait</target>', False),
+        ("a.xlf", "<source>done</source>", "<target>done</target>", False),
+        ("a.xlf", "<source>done</source>", '<target state="final">done</target>', False),
+        ("a.xliff", '<segment state="initial"><source>done</source>', "<target>done</target>", True),
+        ("a.xliff", '<segment state="translated"><source>done</source>', "<target>done</target>", False),
+        ("a.xliff", "<segment><source>done</source>", "<target>done</target>", False),
+    ],
+)
+def test_a_copy_of_the_source_in_xliff_is_translated_if_its_state_says_so(
+    name: str, before: str, after: str, is_read: bool
+) -> None:
+    start, end = ('<trans-unit id="9">', "</trans-unit>") if name == "a.xlf" else ('<unit id="9">', "</segment></unit>")
+    file = FILES[name].decode().replace(end, f"{end}{start}{before}{after}{end}", 1)
+    assert ("done" in texts(name, file)) == is_read
 
 
 @pytest.mark.parametrize(

@@ -118,39 +118,42 @@ def test_damaged_files_are_refused_in_a_line_or_read(name: str) -> None:
         ("a.pptm", "pptx"),
         ("a.ods", "csv"),
         ("a.HTML.gz", "decompress"),
+        ("a.xml", "standard input"),
+        ("a.sdlxliff", "extract the text"),
     ],
 )
 def test_what_cannot_be_translated_is_refused_with_a_remedy(name: str, remedy: str) -> None:
     assert is_document(name)
     with pytest.raises(UserError, match=f"^{name}: cannot be translated: .*{remedy}"):
-        read_document(name, b"", [], "")
+        read_document(name, b"", [], ("", ""))
 
 
 def test_other_files_are_no_documents() -> None:
     assert not is_document("text.txt")
     assert not is_document("docx")
     assert not is_document("text.txt.gz")
+    assert not any(is_document(f"newstest.{code}") for code in ("en", "ts", "yml", "tex", "lrc", "ass", "zh-CN"))
     assert all(is_document(f"a{suffix}") for suffix in SUFFIXES)
     with pytest.raises(UserError, match=r"^text\.txt: is not a supported document; supported are \.html"):
-        read_document("text.txt", b"", [], "")
+        read_document("text.txt", b"", [], ("", ""))
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_every_suffix_has_a_reader(suffix: str) -> None:
     with contextlib.suppress(UserError):
-        read_document(f"a{suffix}", b"", [], "fr")
+        read_document(f"a{suffix}", b"", [], ("en", "fr"))
 
 
 def test_columns_are_of_tables() -> None:
     with pytest.raises(UserError, match=r"^a\.md: `columns` is for tables"):
-        read_document("a.md", b"", ["1"], "")
+        read_document("a.md", b"", ["1"], ("", ""))
 
 
 def test_without_the_extra_a_line_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "srt", None)
     monkeypatch.delitem(sys.modules, "nmtkit.documents.subtitles", raising=False)
     with pytest.raises(UserError, match=r"^a\.srt: reading it needs srt; pip install 'nmtkit\[files\]'$"):
-        read_document("a.srt", b"", [], "")
+        read_document("a.srt", b"", [], ("", ""))
 
 
 @every_file

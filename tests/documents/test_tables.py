@@ -13,7 +13,7 @@ from tests.documents.files import upper
 
 
 def translated(data: bytes, *columns: str, name: str = "a.csv") -> bytes:
-    file = read_document(name, data, columns, "fr")
+    file = read_document(name, data, columns, ("en", "fr"))
     return file.write([upper(segment) for segment in file.segments])
 
 
@@ -62,7 +62,7 @@ def test_a_table_is_read_as_by_python_and_quoted_where_it_must_be(
 ) -> None:
     table, odd = io.StringIO(newline=""), f'"{delimiter}'
     csv.writer(table, quoting=quoting, delimiter=delimiter).writerows([("id", "text"), *rows])
-    file = read_document("a.csv", table.getvalue().encode(), ["text"], "fr")
+    file = read_document("a.csv", table.getvalue().encode(), ["text"], ("en", "fr"))
     written = file.write([replace(segment, text=segment.text.replace("a", odd)) for segment in file.segments]).decode()
     found = list(csv.reader(io.StringIO(written, newline=""), delimiter=delimiter, strict=True))
     assert found == [["id", "text"], *([cell, text.replace("a", odd)] for cell, text in rows)]
