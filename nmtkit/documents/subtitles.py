@@ -21,18 +21,21 @@ _PAUSE = 2.0  # maximum seconds between two cues of a sentence
 _CUES = 4  # maximum number of cues of a sentence: some songs and some languages have no full stops
 _END = regex.compile(rf"""(?:{TERMINAL}|[:♪♫\])])(?:["'»”’)]|</[a-z]+>)*$""")
 _NEW = re.compile(r"(?:<[bi]>)*[♪♫\[(]|<v")  # a song, a sound, or another speaker
-_DASH = re.compile(r"\s*[-–—]\s*")
+# Codes, tags, and what begins a speaker's words: a dash or, unless all is in capitals, a name in capitals.
+_SPEAKER = regex.compile(
+    r"((?:\{\\[^}]*\})*)((?:<[^/>][^>]*>)*)(\s*[-–—]\s*|\s*\p{Lu}[\p{Lu}\p{M}\d .'’-]*:\s+(?=.*\p{Ll}))?"
+)
 
 
 class _Cue(NamedTuple):
-    """A cue, or the line of one speaker in it."""
+    """A cue, or the words of one speaker in it."""
 
     text: str
     start: float  # seconds
     end: float
     put: Callable[[str], None]
     lines: int = 1
-    spoken: bool = False  # a line that begins with a dash, and so with a speaker's words
+    spoken: bool = False  # whether a speaker's words begin in it
 
 
 def read_srt(data: bytes) -> Places:
@@ -68,20 +71,26 @@ def read_vtt(data: bytes) -> Places:
 
 
 def _speakers(cue: _Cue) -> list[_Cue]:
-    """The lines of a cue without their dashes, if each line begins with one; else the cue itself."""
-    lines = [line for line in cue.text.split("\n") if line.strip()]
-    dashes = [match for match in map(_DASH.match, lines) if match]
-    if not lines or len(dashes) < len(lines):
-        return [cue._replace(text=" ".join(lines), lines=max(1, len(lines)))]
+    """The words of each speaker in a cue; codes and the dash or name before them are copied."""
+    turns = list[list[str]]()
+    for line in filter(str.strip, cue.text.split("\n")):
+        if not turns or _SPEAKER.match(line)[3] or line.startswith("<v"):
+            turns.append([])
+        turns[-1].append(line)
+    written = ["\n".join(lines) for lines in turns]
 
-    def put_line(number: int, line: str) -> None:
-        lines[number] = dashes[number][0] + line
-        cue.put("\n".join(lines))
+    def put(number: int, codes: str, tags: str, name: str, text: str) -> None:
+        end = _SPEAKER.match(text).end(2) if tags else 0
+        written[number] = codes + text[:end] + name + text[end:]
+        cue.put("\n".join(written))
 
-    return [
-        cue._replace(text=line[dash.end() :], put=partial(put_line, number), spoken=True)
-        for number, (line, dash) in enumerate(zip(lines, dashes, strict=True))
-    ]
+    found = list[_Cue]()
+    for number, lines in enumerate(turns):
+        text = " ".join(lines)
+        codes, tags, name = (begin := _SPEAKER.match(text)).groups("")
+        write = partial(put, number, codes, tags, name)
+        found.append(cue._replace(text=tags + text[begin.end() :], put=write, lines=len(lines), spoken=name != ""))
+    return found
 
 
 def _add(places: Places, cues: Iterable[_Cue]) -> None:

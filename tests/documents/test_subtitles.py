@@ -49,6 +49,30 @@ def test_speakers_of_a_cue_are_translated_apart_and_keep_their_dashes() -> None:
     assert cues(capitals("a.srt", data)) == ["-HELLO.\n- YOU THERE", "AND ME."]
 
 
+@pytest.mark.parametrize(
+    ("cue", "apart"),
+    [
+        ("<i>- Hello.</i>\n<i>- You there</i>", ["Hello.", "You there"]),
+        ("{\\an8}- Hello\n<b><i>– you</i></b>", ["Hello", "you"]),
+        ("(laughs)\nHello\n- You", ["(laughs) Hello", "You"]),
+        ("- Hello\nthere\n- You", ["Hello there", "You"]),
+        ("JOHN: Hello\nMRS. O'NEIL: You\nthere", ["Hello", "You there"]),
+        ("<i>JOHN: Hello</i>\n<b>MARY 2: You</b>", ["Hello", "You"]),
+        ("<v a>Hello</v>\n<v b>You", ["Hello", "You"]),
+        ("- <v a>Hello\n- <i>you</i> there", ["Hello", "you there"]),
+        ("{\\an8}Hello\nyou", ["Hello you"]),
+        ("HE SAID: GO", ["HE SAID: GO"]),
+        ("It was twenty\nto NINE: late", ["It was twenty to NINE: late"]),
+    ],
+)
+def test_a_dash_or_a_name_in_capitals_begins_a_speaker_and_is_copied(cue: str, apart: list[str]) -> None:
+    data = srt(cue)
+    assert texts(data) == apart
+    for word in " ".join(apart).split():
+        cue = cue.replace(word, word.upper())
+    assert cues(capitals("a.srt", data)) == [cue]
+
+
 def test_a_translation_is_divided_where_the_words_of_the_cues_went() -> None:
     file = read("a.srt", srt("one two three", "four."))
     [segment] = file.segments
