@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import replace
+from functools import partial
 from html.parser import HTMLParser
 from typing import Literal, NamedTuple
 
@@ -14,6 +15,8 @@ from nmtkit.errors import UserError
 
 # Codes in a string, which are copied: times in WebVTT, overrides in SubStation Alpha.
 _CODE = re.compile(r"<[0-9][0-9:.]*>|\{\\[^{}]*\}")
+# An identifier: a word with a digit, _, # or \, a dot or slash (but Yes/No), or a capital as in onClick or en-US.
+_IDENTIFIER = re.compile(r"(?=.*(?:[\d_#\\]|\.\w|/(?![A-Z])|[a-z][A-Z]|^[a-z]+-[A-Z]))[\w./\\#:-]+", re.ASCII)
 _TAGGED = 20_000  # characters of a string in which tags are recognised
 _UNENDED = re.compile(r"<[a-zA-Z/!?][^<>]*(?:<|$)")
 MOST = ContextVar[int | None]("MOST", default=None)  # places in a document; a server limits them before it reads one
@@ -240,26 +243,32 @@ class Places:
     def add_string(self, string: str, put: Callable[[str], None], doubt: Callable[[], None] = lambda: None) -> None:
         """Add a program string: each of its lines is a segment, in which well-formed tags are markup.
 
-        ``doubt`` is called for each line with a doubtful translation.
+        Lines that are an identifier are left out. ``doubt`` is called for each line with a doubtful translation.
         """
         lines = string.splitlines(keepends=True)
-        last = max((number for number, line in enumerate(lines) if _translatable(line)), default=0)
-        for number, line in enumerate(lines):
+        texts = {number: segment for number, segment in enumerate(map(tagged, lines)) if _is_prose(segment.text)}
+        last = max(texts, default=0)
 
-            def put_line(translated: Segment, number: int = number) -> None:
-                lines[number] = untagged(translated)
-                if translated.doubtful:
-                    doubt()
-                if number == last:
-                    put("".join(lines))
+        def put_line(number: int, translated: Segment) -> None:
+            lines[number] = untagged(translated)
+            if translated.doubtful:
+                doubt()
+            if number == last:
+                put("".join(lines))
 
-            self.add(tagged(line), put_line)
+        for number, segment in texts.items():
+            self.add(segment, partial(put_line, number))
 
     def write(self, translated: Sequence[Segment]) -> bytes:
         """The file with these segments, one for each of ``segments``, in their places."""
         for put, segment in zip(self._puts, translated, strict=True):
             put(segment)
         return self._save()
+
+
+def _is_prose(line: str) -> bool:
+    """Whether a line of a program string is to be translated: not a path, colour, locale or other identifier."""
+    return _translatable(line) and not _IDENTIFIER.fullmatch(line.strip())
 
 
 def _translatable(text: str) -> bool:

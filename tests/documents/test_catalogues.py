@@ -267,6 +267,28 @@ def test_of_json_all_but_its_strings_stays_and_so_do_keys() -> None:
         read("a.json", b"[" * 100_000 + b"]" * 100_000)
 
 
+def test_paths_colours_locales_and_other_identifiers_are_no_text() -> None:
+    codes = [
+        "#fff",
+        "en-US",
+        "pt_BR",
+        "img/logo.png",
+        "C:\\\\a",
+        "user_name",
+        "onClick",
+        "x.y",
+        "h264",
+        "2024-01-01T10:00:00Z",
+    ]
+    words = ["Yes", "e-mail", "Wi-Fi", "CANCEL", "Yes/No", "Loading...", "Title:", "2 dogs", "我有3只猫", "<b>Yes</b>"]
+    listed = ", ".join(f'"{text}"' for text in codes + words)
+    assert texts("a.json", f"[{listed}]") == [*words[:-1], "Yes"]
+
+
+def test_a_line_without_text_after_a_translated_one_stays() -> None:
+    assert capitals("a.json", b'["a dog\\n<br>\\nimg/x.png"]') == b'["A DOG\\n<br>\\nimg/x.png"]'
+
+
 @pytest.mark.parametrize(
     "message",
     ["{n, plural, =0{no dogs} other{<b>{n}</b> dogs}} run", "a { a.b ,select,b{c}}", "{0,choice,0#none|1<{0} dogs}"],
