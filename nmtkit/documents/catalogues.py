@@ -24,6 +24,7 @@ from nmtkit.documents.places import Places
 from nmtkit.documents.segment import Segment
 from nmtkit.documents.text import decoded, encoded, guessed, line_end
 from nmtkit.errors import UserError
+from nmtkit.text.placeholders import PLACEHOLDERS
 from nmtkit.text.scripts import base_language
 
 Element: TypeAlias = etree._Element
@@ -36,6 +37,8 @@ _LANGUAGE = re.compile(r"(?<=[\"n])Language:[^\"\\]*")  # at the start of a line
 _TRANSLATIONS = re.compile(r"^[ \t]*msgstr[^\r\n]*(?:\s+(?:msgstr|\")[^\r\n]*)*", re.MULTILINE)
 _FLAGS = re.compile(r"^[ \t]*#,[^\r\n]*", re.MULTILINE)
 _NO_FLAGS = re.compile(r"^[ \t]*(?:#\||msg)", re.MULTILINE)
+# The mark of a menu's accelerator: &File, E&xit, and _File of GTK.
+_ACCELERATOR = re.compile(r"(?<![^\W\d_])&(?=[^\W\d_])|&(?=[a-z])|(?<!\S)_(?=[A-Z])")
 # A string of a valid JSON file; group 1 is the colon after a key.
 _JSON_STRING = re.compile(r'"(?:[^"\\]|\\.)*"(\s*:)?')
 # Inline elements of XLIFF and TMX that enclose words; all others are code.
@@ -85,7 +88,10 @@ def read_po(data: bytes, language: str) -> Places:
         (text, (place, entry, form)) for place, entry in enumerate(file, 1) for text, form in _missing(entry, singular)
     )
     for text, (place, entry, form) in without_forms(missing):
-        places.add_string(text, partial(_put_entry, parts, place, entry, form), partial(_mark_doubtful, parts, place))
+        found = _ACCELERATOR.search(text)
+        key = found[0] if found and text.count(found[0]) == 1 and not PLACEHOLDERS.search(text) else ""
+        put = partial(_put_entry, parts, place, entry, form, key)
+        places.add_string(text.replace(key, ""), put, partial(_mark_doubtful, parts, place))
     return places
 
 
@@ -99,12 +105,16 @@ def _missing(entry: polib.POEntry, singular: int | None) -> list[tuple[str, int 
     return [(entry.msgid if number == singular else entry.msgid_plural, number) for number in forms]
 
 
-def _put_entry(parts: list[str], place: int, entry: polib.POEntry, number: int | None, translated: str) -> None:
-    """Write a translation, or plural form ``number`` of it, into an entry, whose text is ``parts[place]``."""
-    if number is None:
+def _put_entry(parts: list[str], place: int, entry: polib.POEntry, form: int | None, key: str, translated: str) -> None:
+    """Write a translation, or plural form ``form`` of it, into an entry, whose text is ``parts[place]``.
+
+    key: the mark of an accelerator, which comes before the first letter.
+    """
+    translated = re.sub(r"[^\W\d_]", rf"{key}\g<0>", translated, count=1)
+    if form is None:
         entry.msgstr = translated
     else:
-        entry.msgstr_plural[number] = translated
+        entry.msgstr_plural[form] = translated
     written = "".join(_TRANSLATIONS.findall(str(entry)))
     text = _TRANSLATIONS.sub(lambda before: written, parts[place], count=1)
     if not entry.fuzzy:

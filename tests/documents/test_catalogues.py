@@ -23,6 +23,27 @@ def test_a_po_file_keeps_its_translations_and_ours_are_fuzzy() -> None:
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("source", "text", "translation"),
+    [
+        ("&file", "file", "&FILE"),
+        ("... E&xit", "... Exit", "... &EXIT"),
+        ("Save _As", "Save As", "_SAVE AS"),
+        ("AT&T", "AT&T", "AT&T"),
+        ("dogs && &cats", "dogs && &cats", "DOGS && &CATS"),
+        ("a & b", "a & b", "A & B"),
+        ("caf&eacute; of user_id", "caf&eacute; of user_id", "CAF&EACUTE; OF USER_ID"),
+    ],
+)
+def test_the_mark_of_an_accelerator_is_before_the_first_letter_of_a_translation(
+    source: str, text: str, translation: str
+) -> None:
+    file = f'msgid "{source}"\nmsgstr ""\n'.encode()
+    assert texts("a.po", file) == [text]
+    [entry] = polib.pofile(capitals("a.po", file).decode())
+    assert entry.msgstr == translation
+
+
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 @pytest.mark.parametrize(
     "entry",
