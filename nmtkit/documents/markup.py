@@ -95,19 +95,25 @@ def _is_copied(element: etree._Element, outside: bool) -> bool:
 
 
 def write_markup(parent: etree._Element, segment: Segment) -> None:
-    """Replace the content of an element; its attributes stay."""
+    """Replace the content of an element; its attributes stay.
+
+    An element without text that stood at the end of another one, and is after it in the segment, is again in it.
+    """
     parent[:], parent.text = [], None
     inside, after_layout = [parent], False
+    ended = dict[etree._Element, etree._Element]()  # since the last text: elements and their copies
     for kind, element, text in walk(segment):
         last = inside[-1]
         if kind == "text":
             append_text(last, NOT_XML.sub("", text.lstrip(" ") if after_layout else text))
             after_layout = False
+            ended.clear()
         elif isinstance(element, Pair):
             last.append(alone(element.first if kind == "start" else element.last))
         elif isinstance(element, Kept):
             if kind == "end":
                 continue
+            last = ended.get(element.element.getparent(), last)
             if element.layout:
                 child = last_child(last)
                 if child is None:
@@ -117,7 +123,7 @@ def write_markup(parent: etree._Element, segment: Segment) -> None:
                 after_layout = True
             last.append(alone(element.element))
         elif kind == "end":
-            inside.pop()
+            ended[element] = inside.pop()
         else:
             assert isinstance(element, etree._Element)
             inside.append(etree.SubElement(last, element.tag, dict(element.attrib), element.nsmap))

@@ -230,6 +230,20 @@ def test_text_in_xliff_that_is_not_to_be_translated_is_copied(name: str, source:
     assert len(segment.marks) == source.count("</")
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        '<g id="1">a dog<x id="2"/><x id="3"/></g> runs',
+        '<g id="1"><g id="2">a dog<x id="3"/></g><x id="4"/></g><x id="5"/>',
+        '<g id="1"><x id="2"/>a<x id="3"/> dog</g><x id="4"/> runs',
+    ],
+)
+def test_an_element_without_text_stays_in_the_element_that_it_is_in(source: str) -> None:
+    file = XLIFF.replace("done", source).replace('<target state="final">fait</target>', "")
+    written = re.sub("(?<=>)[^<]+", lambda text: text[0].upper(), source)
+    assert f">{written}</target>" in capitals("a.xlf", file.encode()).decode()
+
+
 def test_line_breaks_in_xliff_are_spaces_unless_they_are_to_be_preserved() -> None:
     broken = XLIFF.replace("drinks<x", "drinks\n   a<x")
     assert texts("a.xlf", broken)[0] == "the girl drinks a milk."
