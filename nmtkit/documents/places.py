@@ -15,8 +15,8 @@ from nmtkit.errors import UserError
 
 # Codes in a string, which are copied: times in WebVTT, overrides in SubStation Alpha.
 _CODE = re.compile(r"<[0-9][0-9:.]*>|\{\\[^{}]*\}")
-# An identifier: a word with a digit, _, # or \, a dot or slash (but Yes/No), or a capital as in onClick or en-US.
-_IDENTIFIER = re.compile(r"(?=.*(?:[\d_#\\]|\.\w|/(?![A-Z])|[a-z][A-Z]|^[a-z]+-[A-Z]))[\w./\\#:-]+", re.ASCII)
+# An identifier, such as #fff, img/a.png, en-US and onClick, but not 1st, he/she, e.g. or Wi-Fi.
+_IDENTIFIER = re.compile(r"(?=/|.*(?:[_#\\]|[a-zA-Z]\d|\.\w\w|//|[a-z][A-Z])|[a-z]{2,3}-[A-Z])[\w./\\#:-]+", re.ASCII)
 _TAGGED = 20_000  # characters of a string in which tags are recognised
 _UNENDED = re.compile(r"<[a-zA-Z/!?][^<>]*(?:<|$)")
 MOST = ContextVar[int | None]("MOST", default=None)  # places in a document; a server limits them before it reads one
