@@ -117,11 +117,11 @@ def _segment(tokens: Sequence[Token]) -> Segment:
         if number and tokens[number - 1].markup == "autolink" and tokens[number - 1].nesting == 1:
             builder.text(token.content, keep=True)
         elif kind == "text":
-            builder.text(token.content)
+            builder.text(token.content.replace("\t", " "))
         elif kind == "softbreak":
             builder.text(" ")
         elif kind == "hardbreak" or (kind == "html_inline" and _BREAK.fullmatch(token.content)):
-            builder.empty(_Written(token.content or "\\\n", "", layout=True), layout=True)
+            builder.empty(_Written(token.content or "\\\n", "", layout=True), layout=" ")
         elif kind == "code_inline":
             pad = " " if "`" in token.content[:1] + token.content[-1:] else ""
             builder.start(_Written(token.markup + pad, pad + token.markup, code=True), splits=False)
