@@ -39,6 +39,9 @@ _LEFT = frozenset(
 )
 _APART = frozenset("pre xmp".split())  # blocks that are not translated
 _VOID = ("source", "track", "wbr")  # elements without content that libxml2 does not know as such
+_NOTHING = "\ufdd0"  # their content while they are written
+# An end tag without a start tag, perhaps, between words. libxml2 leaves it out, but browsers break the line.
+_STRAY = re.compile(r"(?<=[^\s>])</(?:p|br)\s*>(?=\w)", re.IGNORECASE)
 _HEAD = 1_024  # bytes in which a page declares its encoding (HTML Standard, 13.2.3.2)
 _DECLARED = re.compile(rb"charset\s*=\s*[\"']?([A-Za-z0-9_.:-]+)")
 _LANGUAGE = ("lang", "xml:lang", "{http://www.w3.org/XML/1998/namespace}lang")  # in HTML the second, in XML the third
@@ -415,7 +418,7 @@ def _parsed(content: bytes) -> tuple[Node, Callable[[], bytes]]:
         xml = Xml(content)
         return xml.tree.getroot(), xml.write
     end = line_end(text)
-    text = NOT_XML.sub(" ", text).replace(end, "\n")
+    text = _STRAY.sub(r"\g<0> ", NOT_XML.sub(" ", text).replace(end, "\n"))
     parser = html.HTMLParser(encoding="utf-8", huge_tree=True, default_doctype=False)
     is_page = _PAGE.search(text) is not None
     parser.feed((text if is_page else f"<html><body>{text}").encode("utf-8", "replace"))
@@ -428,8 +431,7 @@ def _parsed(content: bytes) -> tuple[Node, Callable[[], bytes]]:
         raise UserError(f"has elements nested more than {_DEEPEST} deep; simplify the page")
 
     def page() -> bytes:
-        written = str(etree.tostring(root.getroottree(), encoding="unicode", method="html"))
-        written = (written + "\n" * text.endswith("\n")).replace("\n", end)
+        written = (_written(root.getroottree()) + "\n" * text.endswith("\n")).replace("\n", end)
         return mark + written.encode(encoding, "xmlcharrefreplace")
 
     if is_page:
@@ -440,11 +442,17 @@ def _parsed(content: bytes) -> tuple[Node, Callable[[], bytes]]:
     body.extend(root[root.index(body) + 1 :])  # what follows a stray end tag
 
     def fragment() -> bytes:
-        nodes = (etree.tostring(node, encoding="unicode", method="html") for node in body)
-        written = "".join([escape(body.text or "", quote=False), *nodes])
+        written = "".join([escape(body.text or "", quote=False), *map(_written, body)])
         return encoded(written.replace("\n", end), content)
 
     return body, fragment
+
+
+def _written(tree: Node) -> str:
+    """The HTML of an element or a whole page."""
+    for node in tree.iter(*_VOID):
+        node.text = _NOTHING
+    return re.sub(f"{_NOTHING}</\\w+>", "", etree.tostring(tree, encoding="unicode", method="html"))
 
 
 def _empty(node: Node) -> None:

@@ -1,6 +1,7 @@
-"""Markdown: CommonMark with tables, strikethrough, footnotes and front matter. A paragraph becomes one line.
+"""Markdown: CommonMark with tables, strikethrough, footnotes, front matter, containers and mathematics.
 
-Code, HTML blocks, images, front matter and the addresses of links are not changed.
+A paragraph becomes one line. Code, mathematics, HTML blocks, images, front matter, the addresses of links, the lines of
+``:::`` and the attributes of headings are not changed.
 """
 
 import itertools
@@ -10,6 +11,8 @@ from typing import Any, NamedTuple
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
+from mdit_py_plugins.container import container_plugin
+from mdit_py_plugins.dollarmath import dollarmath_plugin
 from mdit_py_plugins.footnote import footnote_plugin
 from mdit_py_plugins.front_matter import front_matter_plugin
 
@@ -17,14 +20,17 @@ from nmtkit.documents.places import Builder, Places, is_script, walk
 from nmtkit.documents.segment import Segment
 from nmtkit.documents.text import decoded, encoded
 
-_SPECIAL = re.compile(r"([\\`*_\[\]<>~&|!^])")
+_SPECIAL = re.compile(r"([\\`*_\[\]<>~&|!^$])")
 _FOOTNOTE = re.compile(r"\[\^([^\s\]]+)\]")
 # What would start a list, a heading, a quotation or the like at the start of a line; group 1 is the number of a list.
 _BLOCK = re.compile(
-    r"^(\d{1,9}(?=[.)](?:\s|$)))?(?=(?:#+|[+*-])(?:\s|$)|[-=]+\s*$|(?<=\d)[.)]|>|```|~~~|\[[^\]]*\]:)", re.MULTILINE
+    r"^(\d{1,9}(?=[.)](?:\s|$)))?(?=(?:#+|[+*-])(?:\s|$)|[-=]+\s*$|(?<=\d)[.)]|>|```|~~~|:::|\[[^\]]*\]:)", re.MULTILINE
 )
 _BOX = re.compile(r"\[[ xX]\][ \t]+")  # of a task
+_ATTRIBUTES = re.compile(r"[ \t]+\{[#.:-][^{}\n]*\}$")  # of a heading
+_TOML = re.compile(r"\A\+\+\+(\n.*?^)\+\+\+$", re.DOTALL | re.MULTILINE)
 _TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9-]*)")
+_EMPHASIS = ("em", "strong", "s")
 _BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
 
 
@@ -54,6 +60,8 @@ def read(data: bytes) -> Places:
     text = original.replace("\r\n", "\n").replace("\r", "\n")
     parser = MarkdownIt("commonmark", {"store_labels": True}).enable(["table", "strikethrough"])
     parser.use(front_matter_plugin).use(footnote_plugin).disable("footnote_inline")
+    parser.use(container_plugin, "any", validate=lambda *_: True)
+    parser.use(dollarmath_plugin, allow_space=False, allow_digits=False, allow_blank_lines=False, double_inline=True)
     env = dict[str, Any]()
     written = dict[_Paragraph, str]()
 
@@ -68,7 +76,7 @@ def read(data: bytes) -> Places:
     places = Places(save)
     lines = text.split("\n")
     starts = [*itertools.accumulate((len(line) + 1 for line in lines), initial=0)]
-    tokens, end = parser.parse(text, env), 0
+    tokens, end = parser.parse(_TOML.sub(r"---\1---", text), env), 0
     for before, token in itertools.pairwise(tokens):
         if token.type == "inline" and (place := _found(before, token, lines, starts, end)):
             end, children = place.end, token.children or []
@@ -76,6 +84,10 @@ def read(data: bytes) -> Places:
             if box and children[0].content.startswith(box[0]):
                 place = place._replace(start=box.end())
                 children[0].content = children[0].content[len(box[0]) :]
+            attributes = _ATTRIBUTES.search(text[place.start : place.end]) if before.type == "heading_open" else None
+            if attributes and children[-1].content.endswith(attributes[0]):
+                place = place._replace(end=place.end - len(attributes[0]))
+                children[-1].content = children[-1].content.removesuffix(attributes[0])
 
             def put(translated: Segment, place: _Paragraph = place) -> None:
                 written[place] = _paragraph(translated, place, parser, env)
@@ -108,7 +120,7 @@ def _found(before: Token, token: Token, lines: Sequence[str], starts: Sequence[i
 
 def _segment(tokens: Sequence[Token]) -> Segment:
     """The segment of a paragraph."""
-    builder, ends = Builder(), _tag_ends(tokens)
+    builder, ends = Builder(), _ends(tokens)
     done = -1
     for number, token in enumerate(tokens):
         kind = token.type
@@ -117,31 +129,31 @@ def _segment(tokens: Sequence[Token]) -> Segment:
         if number and tokens[number - 1].markup == "autolink" and tokens[number - 1].nesting == 1:
             builder.text(token.content, keep=True)
         elif kind == "text":
-            builder.text(token.content)
+            builder.text(token.content.replace("\t", " "))
         elif kind == "softbreak":
             builder.text(" ")
         elif kind == "hardbreak" or (kind == "html_inline" and _BREAK.fullmatch(token.content)):
-            builder.empty(_Written(token.content or "\\\n", "", layout=True), layout=True)
-        elif kind == "code_inline":
-            pad = " " if "`" in token.content[:1] + token.content[-1:] else ""
+            builder.empty(_Written(token.content or "\\\n", "", layout=True), layout=" ")
+        elif kind in ("code_inline", "math_inline", "math_inline_double"):
+            pad = " " if kind == "code_inline" and "`" in token.content[:1] + token.content[-1:] else ""
             builder.start(_Written(token.markup + pad, pad + token.markup, code=True), splits=False)
             builder.text(token.content, keep=True)
             builder.end()
         elif kind == "link_open" and token.markup == "autolink":
             builder.start(_Written("<", ">", code=True), splits=False)
-        elif token.nesting == 1:
-            before, after = _link(token) if kind == "link_open" else (token.markup, token.markup)
-            builder.start(_Written(before, after, token.tag), splits=kind != "link_open")
-        elif number in ends and number < ends[number]:
-            start, last, end = token.content, ends[number], tokens[ends[number]].content
+        elif number < (last := ends.get(number, 0)):
+            pair = (token, tokens[last])
+            start, end = _link(token) if kind == "link_open" else (each.markup + each.content for each in pair)
             is_raised = start.lower() in ("<sub>", "<sup>")
-            inside = _segment(tokens[number + 1 : last] if is_raised and last < number + 9 else [])
+            inside = _segment(tokens[number + 1 : last] if last < number + 9 else [])
             after = "".join(each.content for each in tokens[last + 1 : last + 2] if each.type == "text")
-            if is_script(inside.text, after):
-                builder.empty(_Written(f"{start}{_markdown(inside, escape=True, html=False)}{end}", ""))
+            # A note, or an element without text, such as a link around an image.
+            if (is_raised and is_script(inside.text, after)) or (inside.marks and not inside.text.strip()):
+                written = _Written(f"{start}{_markdown(inside, escape=True, html=False)}{end}", "")
+                builder.empty(written, layout=" " * inside.text.isspace())
                 done = last
             else:
-                builder.start(_Written(start, end), splits=False, script=is_raised)
+                builder.start(_Written(start, end, token.tag), splits=token.tag in _EMPHASIS, script=is_raised)
         elif token.nesting == -1 or number in ends:
             builder.end()
         elif kind == "footnote_ref":
@@ -154,17 +166,16 @@ def _segment(tokens: Sequence[Token]) -> Segment:
     return builder.segment()
 
 
-def _tag_ends(tokens: Sequence[Token]) -> dict[int, int]:
-    """The numbers of HTML start tags and end tags that nest with all other markup, each with that of its partner."""
+def _ends(tokens: Sequence[Token]) -> dict[int, int]:
+    """The numbers of the starts and ends of elements that nest, also HTML tags, each with that of its partner."""
     ends, inside = dict[int, int](), list[tuple[int, str]]()
     for number, token in enumerate(tokens):
         tag = _TAG.match(token.content) if token.type == "html_inline" else None
         if token.nesting == 1 or (tag and not tag[1]):
             inside.append((number, tag[2] if tag else ""))
-        elif token.nesting == -1:
-            while inside and inside.pop()[1]:
-                pass
-        elif tag and inside and inside[-1][1] == tag[2]:
+        while token.nesting == -1 and inside[-1][1]:  # tags without an end
+            inside.pop()
+        if token.nesting == -1 or (tag and tag[1] and inside and inside[-1][1] == tag[2]):
             other = inside.pop()[0]
             ends |= {other: number, number: other}
     return ends
@@ -218,7 +229,7 @@ def _markdown(segment: Segment, escape: bool, html: bool) -> str:
         if element.layout and kind == "start" and texts:
             texts[-1] = texts[-1].rstrip()
         code, after_layout = element.code and kind == "start", element.layout
-        if html and element.name in ("em", "strong", "s"):
+        if html and element.name in _EMPHASIS:
             texts.append(f"<{'' if kind == 'start' else '/'}{element.name}>")
         elif tag := element.before if kind == "start" else element.after:
             texts.append(tag)

@@ -24,7 +24,7 @@ class Kept(NamedTuple):
     """An element that is copied with its content."""
 
     element: etree._Element
-    layout: bool  # a tab or line break
+    layout: str  # the white space that it is: a tab, or a space for a line break
 
 
 class Pair(NamedTuple):
@@ -81,7 +81,8 @@ def read_markup(parent: etree._Element, role: Callable[[etree._Element], Role], 
                 read(child, _is_copied(child, keep))
                 builder.end()
             elif kind != "dropped":
-                builder.empty(Kept(child, kind == "layout"), layout=kind == "layout")
+                layout = "" if kind != "layout" else "\t" if local_name(child) == "tab" else " "
+                builder.empty(Kept(child, layout), layout)
             add(child.tail, keep)
 
     read(parent, keep=False)
@@ -105,7 +106,7 @@ def write_markup(parent: etree._Element, segment: Segment) -> None:
     for kind, element, text in walk(segment):
         last = inside[-1]
         if kind == "text":
-            append_text(last, NOT_XML.sub("", text.lstrip(" ") if after_layout else text))
+            append_text(last, NOT_XML.sub("", text.lstrip(" \t") if after_layout else text))
             after_layout = False
             ended.clear()
         elif isinstance(element, Pair):
@@ -117,9 +118,9 @@ def write_markup(parent: etree._Element, segment: Segment) -> None:
             if element.layout:
                 child = last_child(last)
                 if child is None:
-                    last.text = (last.text or "").rstrip(" ")
+                    last.text = (last.text or "").rstrip(" \t")
                 else:
-                    child.tail = (child.tail or "").rstrip(" ")
+                    child.tail = (child.tail or "").rstrip(" \t")
                 after_layout = True
             last.append(alone(element.element))
         elif kind == "end":

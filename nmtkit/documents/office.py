@@ -6,6 +6,7 @@ content are empty elements in it. Files of the archive without paragraphs are no
 
 import copy
 import itertools
+import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from functools import cache, partial
@@ -14,7 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 from lxml import etree
 
 from nmtkit.documents.archive import Archive, Xml
-from nmtkit.documents.markup import NOT_XML, SPACE, XML_SPACE, Role, alone, local_name, read_markup, write_markup
+from nmtkit.documents.markup import NOT_XML, XML_SPACE, Role, alone, local_name, read_markup, write_markup
 from nmtkit.documents.places import Builder, Places, Step, is_script, walk
 from nmtkit.documents.segment import Segment
 from nmtkit.errors import UserError
@@ -39,13 +40,14 @@ _PARAGRAPHS = [
 ]
 _CONTAINERS = {"hyperlink", "ins", "moveTo", "smartTag", "customXml", "sdt", "dir", "bdo"}
 _DROPPED = {"rPr", "proofErr", "lastRenderedPageBreak", "softHyphen"}  # properties, spelling checks, breaks
-_LAYOUT = {"tab", "br", "cr", "ptab"}  # white space between words
+_LAYOUT = {"tab": "\t", "ptab": "\t", "br": " ", "cr": " "}  # white space between words
 # The properties of paragraphs and runs that stand after the writing direction (ECMA-376, 17.3.1.26 and 17.3.2.28).
 _AFTER_BIDI = frozenset(
     "adjustRightInd snapToGrid spacing ind contextualSpacing mirrorIndents suppressOverlap jc textDirection "
     "textAlignment textboxTightWrap outlineLvl divId cnfStyle rPr sectPr pPrChange".split()
 )
 _AFTER_RTL = frozenset("cs em lang eastAsianLayout specVanish oMath rPrChange".split())
+_BLANK = re.compile("[ \r\n]+")  # a presentation has its tabs in the text
 _DEEPEST = 8  # paragraphs in each other
 _UNSEEN = {"lang", "altLang", "noProof", "dirty", "err", "smtClean"}  # invisible properties of runs
 
@@ -144,7 +146,7 @@ class _Kept(NamedTuple):
     """Nodes that are copied, each with the run that contains it, if any."""
 
     nodes: tuple[tuple[Element | None, Element], ...]
-    layout: bool = False  # white space between words
+    layout: str = ""  # the white space between words that they are
 
 
 class _Link(NamedTuple):
@@ -246,9 +248,9 @@ def _node(node: Element, run: Element | None, properties: Element | None) -> Ite
     """A node of a run or, without ``run``, of a paragraph."""
     name = local_name(node)
     if name in ("t", "noBreakHyphen"):
-        yield Step("text", properties, SPACE.sub(" ", node.text or "") if name == "t" else "\u2011")
+        yield Step("text", properties, _BLANK.sub(" ", node.text or "") if name == "t" else "\u2011")
     elif name not in _DROPPED:
-        yield Step("start", _Kept(((run, node),), name in _LAYOUT))
+        yield Step("start", _Kept(((run, node),), _LAYOUT.get(name, "")))
 
 
 def _fields(content: Iterable[Element]) -> Iterator[list[Element]]:
@@ -307,7 +309,7 @@ def _put_paragraph(paragraph: Element, segment: Segment, looks: dict[Hashable, E
 
     for kind, element, text in walk(segment):
         if kind == "text":
-            text = NOT_XML.sub("", text.lstrip(" ") if after_layout else text)
+            text = NOT_XML.sub("", text.lstrip(" \t") if after_layout else text)
             after_layout = False
             if text:
                 written = etree.SubElement(run(properties[-1]), f"{{{namespace}}}t")
@@ -319,7 +321,7 @@ def _put_paragraph(paragraph: Element, segment: Segment, looks: dict[Hashable, E
                 if element.layout:
                     after_layout = True
                     if written is not None and written.text:
-                        written.text = written.text.rstrip(" ")
+                        written.text = written.text.rstrip(" \t")
                 for of, node in element.nodes:
                     (inside[-1] if of is None else run(properties_of(of))).append(alone(node))
                 written = None

@@ -100,7 +100,7 @@ def _meets(span: Span, fixed: Sequence[Span], starts: Sequence[int]) -> bool:
 def nothing_else(text: str, span: Span, spans: Sequence[Span]) -> bool:
     """Whether all letters in ``span`` of a text are in the ``spans`` to copy, so that there is nothing to translate."""
     gaps = itertools.pairwise([span.start, *itertools.chain(*spans), span.end])
-    return bool(spans) and not any(_LETTER.search(text, *gap) for gap in [*gaps][::2])
+    return not any(_LETTER.search(text, *gap) for gap in [*gaps][::2])
 
 
 def stand_ins(translator: Translator) -> tuple[str, ...]:

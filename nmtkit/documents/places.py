@@ -102,10 +102,10 @@ class Builder:
         number = self.inside.pop()
         self._marks[number] = self._marks[number]._replace(end=self._length)
 
-    def empty(self, element: Hashable, layout: bool = False) -> None:
-        """Add an element without text; ``layout``: it is white space."""
-        if layout and self._last != " ":
-            self.text(" ")
+    def empty(self, element: Hashable, layout: str = "") -> None:
+        """Add an element without text; ``layout``: the white space that it is."""
+        if layout and self._last not in ("", layout):
+            self.text(layout)
         self.start(element, splits=False)
         self.end()
         self._after_empty = True

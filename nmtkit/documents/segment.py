@@ -23,7 +23,7 @@ class Segment:
     """A paragraph: its text without markup, its inline markup, and what must not be translated.
 
     ``marks`` are nested and in document order, outer before inner. An empty mark contains no other, and comes after a
-    mark that ends there: an element without text is one empty mark, whatever it contains. A line break ends a
+    mark that ends there: an element without text is one empty mark, whatever it contains. A line break or tab ends a
     sentence. ``keep`` are spans of characters (start, end) that are copied: code, and what the format excludes from
     translation, but not placeholders, which are found by pattern.
     """

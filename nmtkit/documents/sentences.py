@@ -30,10 +30,10 @@ def count_lines(text: str) -> int:
 def sentences(text: str, language: str, split: bool) -> list[Span]:
     """The sentences of a text, or its non-blank lines if ``split`` is False, without white space at their edges.
 
-    A line break ends a sentence. sentencex splits the lines; for languages that it does not know it uses the rules of
-    a related language or of English.
+    A line break or tab ends a sentence. sentencex splits the lines; for languages that it does not know it uses the
+    rules of a related language or of English.
     """
-    spans, line_start = [], 0
+    spans, line_start, text = [], 0, text.replace("\t", "\n")
     for line, with_end in zip(text.splitlines(), text.splitlines(keepends=True), strict=True):
         start = line_start
         for piece in _segmented(line, language) if split and line.strip() else [line]:

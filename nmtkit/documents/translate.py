@@ -25,7 +25,7 @@ class _Sentence(NamedTuple):
     span: Span  # in the segment
     text: str  # for the model, with a stand-in for each placeholder
     holes: list[Hole]
-    copied: bool  # whether it has only placeholders and punctuation
+    copied: bool  # whether it has only placeholders, numbers and punctuation
 
     def original(self, word: Span) -> Span:
         """The characters in the segment of a word of ``text``."""

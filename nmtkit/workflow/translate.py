@@ -189,7 +189,7 @@ def _with_kept(options: LineOptions) -> "Iterator[list[list[Translation]]]":
     def sentences() -> Iterator[str]:
         for line in map(str, options.lines):
             spans = placeholders.find(line, keep)
-            if placeholders.nothing_else(line, Span(0, len(line)), spans):
+            if spans and placeholders.nothing_else(line, Span(0, len(line)), spans):
                 waiting.append((line, None))
                 yield ""
                 continue

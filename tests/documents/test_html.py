@@ -140,9 +140,21 @@ def test_an_element_with_an_id_is_never_repeated() -> None:
     assert [mark.splits for mark in read("<b id=x>a</b> <b>b</b>").segments[0].marks] == [False, True]
 
 
+def test_words_on_both_sides_of_a_stray_end_tag_are_not_joined() -> None:
+    assert texts("<div>one</p>two</P >three</br>four</div>") == ["one two three four"]
+    assert texts("<p>one</p>two") == ["one", "two"]
+
+
+@pytest.mark.parametrize("before", ["", "<!DOCTYPE html>"])
+def test_elements_without_content_have_no_end_tag(before: str) -> None:
+    page = read(f"{before}<p>a<wbr>b <video><source src=x><track></video></p><script>'<wbr></wbr>'</script>")
+    written = page.write(page.segments).decode()
+    assert "<p>a<wbr>b <video><source src=\"x\"><track></video></p><script>'<wbr></wbr>'</script>" in written
+
+
 def test_text_that_looks_like_markup_is_escaped() -> None:
     page = read("<p>a</p>b")
-    assert page.write([Segment("<b>"), Segment("a & b")]) == b"<p>&lt;b&gt;</p>a &amp; b"
+    assert page.write([Segment("<b>"), Segment("a & b")]) == b"<p>&lt;b&gt;</p> a &amp; b"
 
 
 @pytest.mark.parametrize(

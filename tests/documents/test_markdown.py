@@ -66,6 +66,10 @@ def test_code_links_and_what_is_not_text_stay() -> None:
     assert capitals(text + rest) == changed + rest.replace("x<", "X<").replace("note", "NOTE")
 
 
+def test_a_tab_is_a_space() -> None:
+    assert read(b"some\twords").segments == [Segment("some words")]
+
+
 def test_paragraphs_become_one_line_and_keep_their_place() -> None:
     changed = capitals(MARKDOWN)
     assert "# A HEADING WITH *EMPHASIS* #\n" in changed
@@ -75,6 +79,43 @@ def test_paragraphs_become_one_line_and_keep_their_place() -> None:
     assert "- AN ITEM GOES ON\n  1. WITHIN\n" in changed
     assert changed.startswith("---\ntitle: left alone\n---\n")
     assert "```\ncode\n```\n" in changed
+
+
+@pytest.mark.parametrize(
+    "image",
+    ["[![a b](i.png)](http://x.org)", "[![a][i]\\\n![b](j)](x)", "<a href='x'><img src='i'></a>", "**![a](i)**"],
+)
+def test_a_link_around_an_image_stays_around_it(image: str) -> None:
+    for text in (f"{image} some words", f"some {image} words", f"**some {image} words**"):
+        text += "\n\n[i]: i.png\n"
+        [segment] = read(text.encode()).segments
+        assert "a" not in segment.text
+        assert page(same(text)) == page(text)
+
+
+def test_an_image_in_a_link_without_text_goes_with_its_link() -> None:
+    file = read(b"see [![a](i) ![b](j)](x) now")
+    [mark] = file.segments[0].marks
+    assert file.write([Segment("now see", (mark._replace(start=4, end=4),))]) == b"now [![a](i) ![b](j)](x) see"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '+++\ntitle = "left alone"\n\n[more]\n+++\n\nTEXT\n',
+        "::: warning a title\nTEXT\n\n:::{note}\n- TEXT\n:::\nTEXT\n",
+        "# TEXT {#a .b}\n\n## *TEXT* {.b} ##\n\nTEXT {.b}\n===\n",
+        "THE $a_1*b*c$ AND $$x + y$$\n\n$$\nz the\n$$\n",
+    ],
+)
+def test_containers_attributes_and_mathematics_are_copied(text: str) -> None:
+    assert capitals(text.replace("TEXT", "text").replace("THE", "the").replace("AND", "and")) == text
+
+
+def test_prices_are_no_mathematics_and_a_translation_has_none() -> None:
+    text = "from $5 to $10, $6-$7 or $ x $ or \\$y\\$"
+    assert read(text.encode()).segments == [Segment(text.replace("\\", ""))]
+    assert put("word", "a $b$") == "a \\$b\\$"
 
 
 @pytest.mark.parametrize("tag", ["<br>", "<br/>", "<BR />"])

@@ -5,6 +5,7 @@ from xml.etree import ElementTree
 import pytest
 
 from nmtkit.documents.segment import Mark, Segment
+from nmtkit.documents.sentences import sentences
 from nmtkit.errors import UserError
 from tests.documents.files import FILES, OOXML, RUN, A, archive, capitals, docx, odt, pptx, read, types, unpacked
 
@@ -122,12 +123,28 @@ def test_a_field_that_ends_in_another_paragraph_stays_around_the_text() -> None:
 
 def test_tabs_and_line_breaks_are_white_space_to_the_model_and_stay() -> None:
     data = docx("<w:p><w:r><w:t>one </w:t><w:br/><w:t>two</w:t><w:tab/><w:t>three</w:t></w:r></w:p>")
-    assert texts("a.docx", data) == ["one two three"]
+    assert texts("a.docx", data) == ["one two\tthree"]
     written = document(capitals("a.docx", data))
     assert [node.tag for node in ElementTree.fromstring(written.replace("w:", "").replace("xml:", "")).iter()] == (
         "p r t r br r t r tab r t".split()
     )
     assert ">ONE</w:t>" in written
+
+
+def test_columns_keep_their_tabs() -> None:
+    tab = "<w:r><w:rPr><w:u/></w:rPr><w:tab/></w:r>"
+    for name, data in (
+        (
+            "a.docx",
+            docx(paragraph(RUN.format("", "name"), tab, RUN.format(BOLD, "age"), tab, tab, RUN.format("", "42"))),
+        ),
+        ("a.pptx", pptx("<a:p><a:r><a:t>name\tage\t\t42</a:t></a:r></a:p>")),
+        ("a.odt", odt("<text:p>name<text:tab/><text:span>age</text:span><text:tab/><text:tab/>42</text:p>")),
+    ):
+        file = read(name, data)
+        [segment] = file.segments
+        assert [segment.text[a:b] for a, b in sentences(segment.text, "en", True)] == ["name", "age", "42"]
+        assert unpacked(file.write([segment])) == unpacked(data)
 
 
 def test_text_boxes_tables_headers_and_notes_are_read() -> None:

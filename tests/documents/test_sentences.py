@@ -32,6 +32,13 @@ def test_a_text_whose_sentences_stay_as_they_are_stays_as_it_is(text: str, split
     assert "".join(before + sentence for before, sentence in parts) == text
 
 
+def test_a_tab_ends_a_sentence() -> None:
+    text = "Name\tAge\t 42\r\tOne. Two."
+    spans = sentences(text, "en", True)
+    assert [text[a:b] for a, b in spans] == ["Name", "Age", "42", "One.", "Two."]
+    assert between(text, spans, "en", "zh") == ["", "\t", "\t ", "\r\t", "", ""]
+
+
 def test_unsplit_text_has_a_sentence_for_each_line_that_is_not_blank() -> None:
     text = " One. Two. \n\n\tThree.\r\nFour"
     assert [text[a:b] for a, b in sentences(text, "en", False)] == ["One. Two.", "Three.", "Four"]

@@ -229,6 +229,8 @@ def test_a_placeholder_without_a_place_that_begins_the_sentence_begins_the_trans
 def test_what_has_no_words_of_its_own_is_not_translated() -> None:
     parts = planned(Segment("{name}: %s", (Mark(0, 6, 0, True),)))
     assert (parts.sentences, parts.finish([])) == ([], [Segment("{name}: %s", (Mark(0, 6, 0, True),))])
+    [segment] = (parts := planned(Segment("a\t42\tb"))).finish([aligned("a", "x", "0"), aligned("b", "y", "0")])
+    assert (parts.sentences, segment.text) == (["a", "b"], "x\t42\ty")
 
 
 @pytest.mark.parametrize(
