@@ -179,7 +179,7 @@ def test_a_term_that_does_not_fit_is_reported(translator: Translator) -> None:
 
 def test_terms_need_beam_search() -> None:
     with pytest.raises(UserError, match="leave `terms` out"):
-        Request(terms=(("a", "b"),), seed=1)
+        Request(terms=(("a", "b"),), sample=True)
     with pytest.raises(UserError, match="leave `terms` out"):
         Request(terms=(("a", "b"),), references=True)
 
