@@ -16,6 +16,7 @@ UnkOrigin = Literal["matched", "papers"]
 Terms: TypeAlias = tuple[tuple[str, str], ...]  # source terms and their translations
 
 FORMS = "|"  # separates alternative translations of a term
+EMPTY_FORM = f"has an empty form; write text on both sides of each {FORMS}"
 
 MOST = 10_000  # the maximum number of translations of a line, which is the maximum beam size
 SEED = 1  # of samples
@@ -102,8 +103,10 @@ class Request:
         if self.terms is not None:
             object.__setattr__(self, "terms", tuple(map(tuple, self.terms)))  # JSON has lists
         for pair in self.terms or ():
-            if len(pair) != 2 or not all(text.strip() for text in (pair[0], *pair[-1].split(FORMS))):
+            if len(pair) != 2 or not all(map(str.strip, pair)):
                 raise UserError(f"`terms`: {list(pair)} is not a source term and its translation")
+            if not all(map(str.strip, pair[1].split(FORMS))):
+                raise UserError(f"`terms`: {pair[1]!r} {EMPTY_FORM}")
         for name, needed in (("unk_origin", "replace_unk"), ("seed", "sample")):
             if getattr(self, name) is not None and not getattr(self, needed):
                 raise UserError(f"`{name}`: has no effect without `{needed}`; add it")
