@@ -181,6 +181,8 @@ def test_a_system_keeps_the_checkpoints_that_its_paper_averages(preset: str) -> 
 def test_changed_values_are_shown_with_those_of_the_base() -> None:
     lines = describe_preset("dtmt2").splitlines()
     assert '  transitions: 2               # (base: 4) T-GRUs in each module, "System Description"' in lines
+    # Of several values on one line, the changed one is named.
+    assert "{lr: 0.001, init: zeros}  # (base: lr: 5e-4) " in describe_preset("deep-att-small")
 
 
 @every_preset
