@@ -467,6 +467,7 @@ def test_a_shortlist_has_frequent_words_translations_and_source_words(tmp_path: 
         (lambda t: t.answer(["a"], Request(references=True)), "`references`: missing"),
         (lambda t: t.translate(["a"], beam_size=0), "`beam_size`: 0 is not between 1 and"),
         (lambda t: t.translate(["a"], Request(sample=True), beam_size=2), "`sample`: sampling does not support"),
+        (lambda t: t.translate(["a"], sample=False, seed=1), "`seed`: has no effect without `sample`; add it"),
         (lambda t: t.answer(["a"], Request(n_best=4)), "4 best translations need a beam size of at least 4, not 3"),
         (lambda t: t.answer([], Request(max_len_b=0)), "`max_len_b`: 0 is not between 1 and 1000000"),
     ],
