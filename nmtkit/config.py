@@ -242,7 +242,7 @@ def unknown_key(prefix: str, key: object, known: Iterable[str]) -> str:
     """The message about an unknown key: its path, and the most similar known key or all of them."""
     known = list(known)
     near = difflib.get_close_matches(str(key), known, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"known keys: {', '.join(known)}"
+    hint = f"did you mean {prefix}{near[0]}?" if near else f"known keys: {', '.join(known)}"
     return f"{prefix}{key}: unknown key; {hint}"
 
 

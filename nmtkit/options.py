@@ -6,6 +6,7 @@ function, and ``nmtkit serve`` reads the fields of a request from JSON.
 
 import functools
 import inspect
+import re
 import typing
 from collections.abc import Callable, Iterator
 from dataclasses import Field, dataclass, field, fields, replace
@@ -90,8 +91,10 @@ def documented(schema: type[T]) -> type[T]:
 
 
 def _documented(described: Any, schema: type) -> str:
-    """The docstring of a function or class, followed by the options of a dataclass."""
-    arguments = "".join(f"    {each.name}: {shown.help}\n" for each, shown in options_of(schema))
+    """The docstring of a function or class, followed by the options of a dataclass, by their names in Python."""
+    names = {f"--{each.name.replace('_', '-')}": f"`{each.name}`" for each, _ in options_of(schema)}
+    lines = "".join(f"    {each.name}: {shown.help}\n" for each, shown in options_of(schema))
+    arguments = re.sub("--[a-z-]+", lambda match: names.get(match[0], match[0]), lines)
     return f"{inspect.getdoc(described)}\n\nOptions, as on the command line:\n\n{arguments}"
 
 

@@ -70,7 +70,7 @@ def test_a_value_may_be_a_number_or_one_of_a_few_words(budget: int | str | None)
     ("change", "problem"),
     [
         ({"batch_tokns": 1}, "batch_tokns: unknown key; did you mean batch_tokens?"),
-        ({"part": {"rate": 1, "kid": "deep"}}, "part.kid: unknown key; did you mean kind?"),
+        ({"part": {"rate": 1, "kid": "deep"}}, "part.kid: unknown key; did you mean part.kind?"),
         ({"xyz": 1}, "xyz: unknown key; known keys: language, batch_tokens, tied, part, betas, groups, budget"),
         ({1: 1}, "1: unknown key; known keys: language, batch_tokens, tied, part, betas, groups, budget"),
         ({"part": {}}, "part.rate: missing"),

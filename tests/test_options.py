@@ -111,6 +111,7 @@ def test_a_python_function_has_the_help_of_its_options_in_its_docstring() -> Non
     lines = str(by_keyword(Orders, ordered).__doc__).splitlines()
     assert lines[0] == "Order a meal."
     assert [line.strip() for line in lines[4:]] == [f"{each.name}: {shown.help}" for each, shown in options_of(Orders)]
+    assert "    seed: Random seed for `sample`.  [default: 1]\n" in str(Request.__doc__)  # --sample on the command line
 
 
 @pytest.mark.parametrize(

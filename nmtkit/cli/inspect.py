@@ -112,7 +112,8 @@ def _print_flows(flows: dict[str, Flow]) -> None:
 
     for name, flow in flows.items():
         rows = [[layer.label, *(_norm(value) for value in layer[1:])] for layer in flow.layers]
-        print_table(name, ["layer", "|h|", "|dL/dh|", "|dL/dW|"], rows)
+        title = f"{name}: norms (- for a layer that runs word by word, whose activations are not collected)"
+        print_table(title, ["layer", "|h|", "|dL/dh|", "|dL/dW|"], rows)
         print()
     rows = [
         [name, found.name, _norm(found.keys), f"{100 * found.share:.1f} %"]
@@ -130,5 +131,5 @@ def _print_flows(flows: dict[str, Flow]) -> None:
 
 
 def _norm(value: float | None) -> str:
-    """A norm as text; a dash for a layer that runs step by step, whose outputs are not collected."""
+    """A norm as text; a dash for one that was not collected."""
     return "-" if value is None else f"{value:.3g}"

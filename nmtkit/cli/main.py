@@ -110,7 +110,7 @@ WrongUsage: type[typer.BadParameter] = typer.BadParameter.__mro__[2]
 
 # Options that are not named after the argument of the library, by command; those of another command include its name.
 OPTIONS = {
-    "translate": {"seed": "--sample", "prefixes": "--prefix", "references": "--score-reference"},
+    "translate": {"prefixes": "--prefix", "references": "--score-reference"},
     "train": {"dev_size": "nmtkit prep --dev-size"},
     "doctor": {"dev_size": "nmtkit prep --dev-size"},
     "models": {"model": "PRESET"},

@@ -39,7 +39,7 @@ def serve(
         "be repeated.", metavar="ORIGIN")] = None,
     split: Annotated[bool, Option(
         "Split texts into sentences, not only into lines.", names="--split/--no-split")] = True,
-    request: Annotated[Request, Without(("n_best", "seed", "alignment", "tokenized", "max_tokens"))],
+    request: Annotated[Request, Without(("n_best", "sample", "seed", "alignment", "tokenized", "max_tokens"))],
     ensemble: Annotated[bool, Option(
         "Offer only the ensemble of all models.", ENSEMBLES, before="max_input_length")] = False,
     options: Annotated[TranslateOptions, Without(("model", "checkpoint", "keep", "columns"))],

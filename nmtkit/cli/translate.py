@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from nmtkit.cli.options import OUTPUT_FILE, check_output, log, open_output
-from nmtkit.cli.parameters import Without
 from nmtkit.documents.formats import is_document
 from nmtkit.errors import UserError, counted
 from nmtkit.lines import beside_lines, check_read_once, raw_lines, real_path
 from nmtkit.options import Option
 from nmtkit.search.settings import SEARCH
-from nmtkit.translation.request import OUTPUT, SEED, Request
+from nmtkit.translation.request import OUTPUT, Request
 from nmtkit.translation.stream import Stream, decoded
 from nmtkit.translation.terms import read_terms
 from nmtkit.workflow.document import write_document
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def translate(
-    request: Annotated[Request, Without(("seed",))],
+    request: Request,
     options: LineOptions,
     file: Annotated[str | None, Option(
         "File to translate, as with --input; a document (html, docx, odt, po, srt, ...) with its formatting.",
@@ -36,9 +35,6 @@ def translate(
         "File to translate (.gz and .zst too); - is standard input, which is translated as it arrives.",
         names="--input -i", before="beam_size")] = "-",
     output: Annotated[str, replace(OUTPUT_FILE, before="beam_size")] = "-",
-    sample: Annotated[bool, Option(
-        "Sample a translation from the model instead of searching for the best.", SEARCH)] = False,
-    seed: Annotated[int | None, SEED] = None,
     prefix: Annotated[Path | None, Option(
         "File with the words that each translation must begin with, one line per input line.", SEARCH)] = None,
     terms: Annotated[Path | None, Option(
@@ -121,14 +117,11 @@ def translate(
         raise UserError("--scores: an n-best list has scores already; leave it out")
     if request.n_best and attention:
         raise UserError("--attention: is for the best translation only; leave --n-best out")
-    if seed is not None and not sample:
-        raise UserError("--seed: is for --sample; add that, or leave it out")
     if file is not None and input != "-":
         raise UserError(f"--input {input}: {file} is given as the file to translate; leave one of them out")
     input = file or input
     request = replace(
-        request, seed=(1 if seed is None else seed) if sample else None, prefixes=prefix is not None,
-        references=score_reference is not None, attention=attention is not None,
+        request, prefixes=prefix is not None, references=score_reference is not None, attention=attention is not None,
         terms=None if terms is None else read_terms(terms), quality=as_json,
     )  # fmt: skip
     beside = prefix or score_reference  # Request refuses both

@@ -30,6 +30,7 @@ _READERS = {
     ".pot": "catalogues:read_po", ".xliff": "catalogues:read_xliff", ".xlf": "catalogues:read_xliff",
     ".tmx": "catalogues:read_tmx", ".properties": "catalogues:read_properties", ".json": "catalogues:read_json",
     ".csv": "tables:read_csv", ".tsv": "tables:read_tsv", ".md": "markdown:read", ".markdown": "markdown:read",
+    ".txt": "plain:read_txt",
 }  # fmt: skip
 SUFFIXES = tuple(_READERS)
 _SAME = {".htm": ".html", ".markdown": ".md", ".xlf": ".xliff", ".pot": ".po"}  # a translated template is a catalogue
@@ -38,10 +39,10 @@ _WITH_LANGUAGE = (".html", ".htm", ".xhtml", ".docx", ".pptx", ".epub", ".po", "
 
 
 def is_document(name: str) -> bool:
-    """Whether the suffix of ``name`` is that of a document, including those that ``check_document`` refuses."""
+    """Whether the suffix of ``name`` is that of a document, also one that ``check_document`` refuses, but not txt."""
     path = PurePath(name.lower())
     suffix = PurePath(path.stem).suffix if path.suffix in (".gz", ".zst") else path.suffix
-    return suffix in SUFFIXES or suffix in _REFUSED
+    return suffix != ".txt" and (suffix in SUFFIXES or suffix in _REFUSED)
 
 
 def check_document(name: str) -> None:

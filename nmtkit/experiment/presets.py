@@ -104,7 +104,8 @@ def describe_preset(name: str) -> str:
         rest, _, comment = text[place.stop : end].partition("#")
         comment = comments.get(key) or comment
         line = f"{text[begin : place.start]}{configs.inline_yaml(changes[key])}{rest}".rstrip()
-        text = f"{text[:begin]}{line:<31}  # (base: {text[place]}){comment}{text[end:]}"
+        which = f"{key.rpartition('.')[2]}: " if "{" in text[begin : place.start] else ""
+        text = f"{text[:begin]}{line:<31}  # (base: {which}{text[place]}){comment}{text[end:]}"
     # From the line after ``task`` to the end of the base.
     [base] = re.findall(r"(?ms)^base:\n  task: .*?\n(.*?)^\S", text)
     return configs.dump_yaml({"paper": preset.paper}) + re.sub(r"(?m)^  ", "", base).rstrip() + "\n"

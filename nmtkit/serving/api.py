@@ -140,7 +140,7 @@ def _defaults(default: Request, options: dict[str, Any]) -> dict[str, Any]:
     excluded = set[str]()
     if options["references"]:
         excluded.update(WITHOUT_SEARCH)
-    if options.get("seed") is not None:
+    if options.get("sample"):
         excluded.update(WITHOUT_BEAM)
     if options["prefixes"]:
         excluded.add("mbr")

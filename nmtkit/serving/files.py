@@ -117,7 +117,9 @@ def _address(http: HttpRequest) -> str:
 
 async def _form(service: Service, http: HttpRequest) -> FormData:
     """The fields of a form with a file. Raises HttpError for anything else."""
-    body = await service.body(http, FILE)
+    body, what = await service.body(http, FILE), "form with a file (multipart/form-data)"
+    if not body.rstrip().endswith(b"--"):  # as the last boundary does
+        raise HttpError(400, f"the request is not a complete {what}: its end is missing; send it again")
 
     async def stream() -> AsyncIterator[bytes]:
         yield body
@@ -125,7 +127,7 @@ async def _form(service: Service, http: HttpRequest) -> FormData:
     try:
         return await MultiPartParser(http.headers, stream(), max_files=1, max_fields=20).parse()  # type: ignore[arg-type]
     except (MultiPartException, KeyError, UnicodeDecodeError) as error:
-        raise HttpError(400, f"the request is not a form with a file (multipart/form-data): {error}") from None
+        raise HttpError(400, f"the request is not a {what}: {error}") from None
 
 
 def _request(service: Service, form: FormData) -> Request:

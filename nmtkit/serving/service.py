@@ -62,10 +62,11 @@ class Service:
 
     async def json(self, http: HttpRequest) -> dict[str, Any]:
         """The JSON object in the body. Raises HttpError for anything else."""
+        body = await self.body(http, self.limits.body)
+        if http.headers.get("content-type", "").lower().startswith("multipart/"):
+            raise HttpError(400, "the request is a multipart form; send a JSON object")
         try:
-            values = json.loads(
-                (await self.body(http, self.limits.body)).decode("utf-8"), parse_constant=_refuse_constant
-            )
+            values = json.loads(body.decode("utf-8"), parse_constant=_refuse_constant)
         except UnicodeDecodeError as error:
             raise HttpError(400, f"the request is not UTF-8 at byte {error.start}") from None
         except (ValueError, RecursionError) as error:

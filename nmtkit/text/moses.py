@@ -10,7 +10,7 @@ from nmtkit.text.scripts import base_language
 
 
 def has_moses_rules(language: str) -> bool:
-    """True if sacremoses has a list of abbreviations for the language; otherwise it uses the English one."""
+    """Whether sacremoses has abbreviations of the language; if not, it uses English ones and splits at apostrophes."""
     return base_language(language) in NonbreakingPrefixes().available_langs.values()
 
 

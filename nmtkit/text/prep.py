@@ -125,7 +125,7 @@ def _warn_of_languages(prep: Prep) -> None:
             problem = "written without spaces, and this tokenizer does not find its words"
             log.warning(f"language {side.language}: {problem}; {remedy}")
         elif side.tokenizer == "moses" and not has_moses_rules(side.language):
-            problem = "has no rules in Moses, which applies its English ones"
+            problem = "has no rules in Moses, which uses English abbreviations and splits at every apostrophe"
             log.warning(f"language {side.language}: {problem}; use `tokenizer` reversible")
 
 

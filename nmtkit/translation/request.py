@@ -16,9 +16,10 @@ UnkOrigin = Literal["matched", "papers"]
 Terms: TypeAlias = tuple[tuple[str, str], ...]  # source terms and their translations
 
 FORMS = "|"  # separates alternative translations of a term
+EMPTY_FORM = f"has an empty form; write text on both sides of each {FORMS}"
 
 MOST = 10_000  # the maximum number of translations of a line, which is the maximum beam size
-MBR_SEED = 1
+SEED = 1  # of samples
 MAX_INPUT_LENGTH = 250  # tokens; by default, nmtkit prep removes longer sentences from the training text
 
 # The settings of search that scoring references uses, and those that sampling uses.
@@ -26,7 +27,7 @@ _OF_SCORES = ("length_penalty", "alpha", "coverage_penalty", "max_tokens")
 _OF_SAMPLES = ("length_penalty", "alpha", "max_len_a", "max_len_b", "unk", "max_tokens")
 # Fields that scoring references does not support, and those that sampling does not.
 WITHOUT_SEARCH = (
-    "n_best", "mbr", "seed", "prefixes", "replace_unk", "shortlist", "max_input_length", "terms",
+    "n_best", "mbr", "sample", "seed", "prefixes", "replace_unk", "shortlist", "max_input_length", "terms",
     *(each.name for each in fields(Search) if each.name not in _OF_SCORES),
 )  # fmt: skip
 WITHOUT_BEAM = (
@@ -37,7 +38,6 @@ WITHOUT_BEAM = (
 
 # Groups of the help, and options shared with other commands.
 OUTPUT, UNKNOWN, SPEED = "Output", "Unknown words and large vocabularies", "Speed and memory"
-SEED = Option("Random seed for --sample.  [default: 1]", SEARCH, at_least=0)
 REPLACE_UNK = Option("Replace unknown words with the lexicon's translation of their source word, or else a copy of it.")
 
 
@@ -71,7 +71,9 @@ class Request:
     mbr: int | None = option(None, Option(
         "Minimum Bayes risk decoding: choose the hypothesis of the beam with the highest chrF2 against the mean n-gram "
         "counts of N samples from the model, drawn with seed 1.", SEARCH, metavar="N", at_least=1, at_most=MOST))
-    seed: int | None = option(None, SEED)  # translations are sampled with this seed
+    sample: bool = option(False, Option(
+        "Sample a translation from the model instead of searching for the best.", SEARCH))
+    seed: int | None = option(None, Option("Random seed for --sample.  [default: 1]", SEARCH, at_least=0))
     prefixes: bool = False
     references: bool = False
     terms: Terms | None = None
@@ -101,14 +103,17 @@ class Request:
         if self.terms is not None:
             object.__setattr__(self, "terms", tuple(map(tuple, self.terms)))  # JSON has lists
         for pair in self.terms or ():
-            if len(pair) != 2 or not all(text.strip() for text in (pair[0], *pair[-1].split(FORMS))):
+            if len(pair) != 2 or not all(map(str.strip, pair)):
                 raise UserError(f"`terms`: {list(pair)} is not a source term and its translation")
-        if self.unk_origin is not None and not self.replace_unk:
-            raise UserError("`unk_origin`: has no effect without `replace_unk`; add it")
+            if not all(map(str.strip, pair[1].split(FORMS))):
+                raise UserError(f"`terms`: {pair[1]!r} {EMPTY_FORM}")
+        for name, needed in (("unk_origin", "replace_unk"), ("seed", "sample")):
+            if getattr(self, name) is not None and not getattr(self, needed):
+                raise UserError(f"`{name}`: has no effect without `{needed}`; add it")
         if self.references:
             self._exclude(WITHOUT_SEARCH, "`references`: these are scored without a search")
-        if self.seed is not None:
-            self._exclude(WITHOUT_BEAM, "`seed`: sampling does not support prefixes, beam settings or attention")
+        if self.sample:
+            self._exclude(WITHOUT_BEAM, "`sample`: sampling does not support prefixes, beam settings or attention")
         if self.mbr is not None and self.prefixes:
             raise UserError("`mbr`: sampling does not support `prefixes`; leave one of them out")
 
@@ -125,11 +130,16 @@ class Request:
         """The maximum number of tokens of a line that is translated in one piece."""
         return self.max_input_length or MAX_INPUT_LENGTH
 
+    @property
+    def sample_seed(self) -> int | None:
+        """The seed of the samples; None to search."""
+        return (SEED if self.seed is None else self.seed) if self.sample else None
+
     def samples(self) -> "Request":
         """The request for the samples of minimum Bayes risk decoding."""
         dropped = {*WITHOUT_BEAM, "unk_origin"}
         kept = {each.name: getattr(self, each.name) for each in fields(Request) if each.name not in dropped}
-        return Request(**kept | {"n_best": self.mbr, "seed": MBR_SEED})
+        return Request(**kept | {"n_best": self.mbr, "sample": True})
 
     def search(self, own: Search) -> Search:
         """The search settings ``own`` of a model, overridden by those of the request.

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from nmtkit.errors import UserError
 from nmtkit.lines import read_lines
-from nmtkit.translation.request import FORMS, Terms
+from nmtkit.translation.request import EMPTY_FORM, FORMS, Terms
 
 
 def read_terms(path: Path) -> Terms:
@@ -33,9 +33,11 @@ def _rows(path: Path, separator: str) -> Iterator[tuple[str, str]]:
         if not line.strip() or (line.startswith("#") and len(cells) == 1):
             continue
         source, target, *_ = [cell.strip() for cell in cells] + ["", ""]
-        if not source or not all(form.strip() for form in target.split(FORMS)):
+        if not source or not target:
             name = "comma" if separator == "," else "tab"
             raise UserError(f"{path}:{number}: expected a source term, a {name} and its translation; found {line!r}")
+        if not all(map(str.strip, target.split(FORMS))):
+            raise UserError(f"{path}:{number}: {target!r} {EMPTY_FORM}")
         yield source, target
 
 

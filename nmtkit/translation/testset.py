@@ -11,13 +11,13 @@ from nmtkit.errors import UserError, check_lines, counted
 from nmtkit.evaluation.comparison import Compared, System
 from nmtkit.evaluation.forced import CrossEntropy, cross_entropy
 from nmtkit.evaluation.subsets import unknown_free
-from nmtkit.folders import ModelFolder
+from nmtkit.folders import ModelFolder, TextFiles
 from nmtkit.lines import atomic_write, check_read_once, read_lines
 from nmtkit.machine.progress import progress
 from nmtkit.ops.precision import Precision
 from nmtkit.search.ensemble import Ensemble
 from nmtkit.text.manifest import reference_files
-from nmtkit.text.settings import Side, in_form
+from nmtkit.text.settings import Side, in_form, load_prep
 from nmtkit.translation import loading
 from nmtkit.translation.request import Request
 from nmtkit.translation.stream import FIRST_WINDOW, windows
@@ -97,6 +97,14 @@ def read_held_out(data: Path, split: Split) -> HeldOut:
     return HeldOut(sources, refs, source, [first, *others])
 
 
+def check_languages(translator: Translator, data: Path) -> None:
+    """Warn if a data folder has other languages than a model, or the same ones swapped."""
+    prep = load_prep(data) if TextFiles(data).settings.exists() else None
+    if prep and (languages := (prep.src.language, prep.tgt.language)) != translator.languages:
+        ours, theirs = map(" to ".join, (translator.languages, languages))
+        log.warning("%s translates %s, but %s is %s", translator.name, ours, data, theirs)
+
+
 def translate_each(translator: Translator, sources: Sequence[str], request: Request) -> Iterator[list[Translation]]:
     """The translations of every line, in order, with a progress bar."""
     with progress("translating", len(sources)) as advance:
@@ -127,6 +135,7 @@ def translate_held_out(
     held_out = read_held_out(data, split)
     sources = held_out.sources
     translator, hyp_path = loading.load(model, device, precision=precision), ModelFolder.at(model).translations(split)
+    check_languages(translator, data)
     log.info(
         "translating the %s of %s with %s%s",
         counted(len(sources), "line"), held_out.source_path, model, f" into {hyp_path}" if keep else "",

@@ -89,6 +89,7 @@ class Translator:
         beam_size: int | None = None,
         length_penalty: LengthPenalty | None = None,
         alpha: float | None = None,
+        sample: bool | None = None,
         seed: int | None = None,
         replace_unk: bool | None = None,
         tokenized: bool | None = None,
@@ -104,6 +105,7 @@ class Translator:
         beam_size: int | None = None,
         length_penalty: LengthPenalty | None = None,
         alpha: float | None = None,
+        sample: bool | None = None,
         seed: int | None = None,
         replace_unk: bool | None = None,
         tokenized: bool | None = None,
@@ -118,6 +120,7 @@ class Translator:
         beam_size: int | None = None,
         length_penalty: LengthPenalty | None = None,
         alpha: float | None = None,
+        sample: bool | None = None,
         seed: int | None = None,
         replace_unk: bool | None = None,
         tokenized: bool | None = None,
@@ -130,8 +133,8 @@ class Translator:
         """
         refuse_string("lines", lines)
         wishes: dict[str, Any] = {
-            "n_best": n_best, "beam_size": beam_size, "length_penalty": length_penalty, "alpha": alpha, "seed": seed,
-            "replace_unk": replace_unk, "tokenized": tokenized,
+            "n_best": n_best, "beam_size": beam_size, "length_penalty": length_penalty, "alpha": alpha,
+            "sample": sample, "seed": seed, "replace_unk": replace_unk, "tokenized": tokenized,
         }  # fmt: skip
         asked = replace(request or Request(), **{name: wish for name, wish in wishes.items() if wish is not None})
         self.check(asked)  # now, not when the first translation is taken
@@ -283,8 +286,8 @@ class Translator:
         # Attention weights, which are copied at every step, are computed only if needed.
         look = request.alignment or request.attention or request.quality or request.replace_unk
         each = translate_each(
-            self.model, ids[0], search, device=self.device, n_best=n, attention=look, forced=forced, seed=request.seed,
-            others=ids[1:],
+            self.model, ids[0], search, device=self.device, n_best=n, attention=look, forced=forced,
+            seed=request.sample_seed, others=ids[1:],
             targets=Targets(self._shortlists([piece.tokens[0] for piece in pieces], request), constraints),
         )  # fmt: skip
         # Unless requested, attention weights are dropped after use.
@@ -298,7 +301,7 @@ class Translator:
         found, numbers = [], iter(range(len(pieces)))
         for group in of_line:
             sources = [piece.tokens[0] for piece in group]
-            chosen = _chosen([parts[next(numbers)] for _ in group], n, request.seed)
+            chosen = _chosen([parts[next(numbers)] for _ in group], n, request.sample_seed)
             best = [self._writer.whole(combination, request, search, sources) for combination in chosen]
             found.append(best if len(group) == 1 else sorted(best, key=lambda translation: -translation.score))
         return found

@@ -31,7 +31,7 @@ def write_document(input: Path | str, output: Path | str, request: Request, opti
     On an error, nothing is written. Raises UserError for a file that cannot be read as a document, for a request that
     is for lines, and as ``translate_windows`` does.
     """
-    for name in ("n_best", "prefixes", "references", "alignment", "attention", "tokenized"):
+    for name in ("n_best", "sample", "prefixes", "references", "alignment", "attention", "tokenized"):
         if getattr(request, name):
             raise UserError(f"`{name}`: is for lines of text, and {input} is a document; leave it out")
     check_document(str(input))

@@ -171,7 +171,8 @@ def _read_files(paths: Sequence[Text], ref_paths: Sequence[Text], options: Score
     reader, tgt = pipeline(src_side, src_side.language), pipeline(tgt_side, language or tgt_side.language)
     if tgt.side.tokenizer == "moses" and not has_moses_rules(tgt.side.language):
         log.info(
-            f"nmtkit: language {tgt.side.language}: Moses has no rules for it; tokenised BLEU uses the English ones"
+            f"nmtkit: language {tgt.side.language}: Moses has no rules for it; tokenised BLEU uses English "
+            "abbreviations and splits at every apostrophe"
         )
     words = [[tgt.tokenize(line) for line in lines] for lines in (*refs, *texts)]
     ref_words, hyp_words = words[: len(refs)], words[len(refs) :]

@@ -153,6 +153,9 @@ def plan(options: TrainOptions) -> "Experiment":
     sources = sources or [str(ModelFolder(output).config)]
     sources += [*(["`settings`"] if options.settings else []), *(["options"] if given else [])]
     planned = build_experiment(values, " + ".join(sources))
+    for part in ("paper", "data"):
+        if part in changed:
+            raise UserError(f"{part}: describes the published system and has no effect on a run; leave it out")
     if "alpha" in changed.get("search", {}) and not planned.search.uses_alpha:
         penalty = planned.search.length_penalty
         raise UserError(f"search.alpha: `search.length_penalty` {penalty} does not use it; only gnmt and power do")

@@ -214,7 +214,7 @@ def _with_kept(options: LineOptions) -> "Iterator[list[list[Translation]]]":
 def _refusing_keep(request: Request) -> list[str]:
     """The fields of a request that patterns do not go with."""
     fields = {
-        "prefixes": request.prefixes, "references": request.references, "seed": request.seed is not None,
+        "prefixes": request.prefixes, "references": request.references, "sample": request.sample,
         "tokenized": request.tokenized,
     }  # fmt: skip
     return [name for name, given in fields.items() if given]

@@ -92,10 +92,11 @@ def _tuned(options: TuneOptions, chosen: Path) -> Tuned:
     from nmtkit.evaluation import tuning
     from nmtkit.evaluation.bleu import standard_bleu
     from nmtkit.translation import loading
-    from nmtkit.translation.testset import read_held_out
+    from nmtkit.translation.testset import check_languages, read_held_out
 
     held_out = read_held_out(Path(options.data), "dev")
     translator = loading.load(chosen, options.device, precision=options.precision)
+    check_languages(translator, Path(options.data))
     own = translator.search.beam_size
     search = Request(beam_size=options.beam_size).search(translator.search)
     if search.beam_size == 1:

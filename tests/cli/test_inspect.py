@@ -68,6 +68,8 @@ def test_gradients_with_and_without_fast_forward_connections(nmtkit: Run, data: 
     change = "model.fast_forward=none"
     outcome = nmtkit("inspect", "deep-att-2x2", *SMALL, "--gradients", "--compare", change, "--device", "cpu")
     assert outcome.status == 0, outcome.err
+    assert f"{change}: norms (- for a layer that runs word by word, " in outcome.out
+    assert re.search(r"^decoder.attention +- +- +\S+$", outcome.out, re.MULTILINE)
     ratios = outcome.out.partition("gradient at the bottom of a stack, divided by that at its top\n")[2]
     assert [line.split()[:3] for line in ratios.splitlines() if "recurrent" in line] == [
         [model, f"encoder.columns.{column}.recurrent", "2"] for model in ("deep-att-2x2", change) for column in (0, 1)

@@ -399,11 +399,14 @@ def test_a_dry_run_uses_the_vocabulary_sizes_of_the_data_or_of_the_paper(prepare
     ("arguments", "message"),
     [
         (["train", "--model", "deep-at"], "no such preset; did you mean deep-att"),
-        ([*TRAIN, "--set", "training.batch_tokns=5"], "--set: training.batch_tokns: unknown key; did you mean batch_t"),
+        ([*TRAIN, "--set", "training.batch_tokns=5"], "batch_tokns: unknown key; did you mean training.batch_tokens?"),
         ([*TRAIN, "--set", "model.hidden=big", "--set", "search.beam=2"], "model.hidden: expected a whole number"),
         ([*TRAIN, "--set", "model.hidden=2e18"], "model.hidden: 2000000000000000000 is more than 10^12"),
         ([*TRAIN, "--set", "model.hidden=1e12"], "model: too large for this machine; use smaller sizes ("),
         ([*TRAIN, "--set", "data.src_vocab=-1"], "data.src_vocab: -1 is not at least 5"),
+        ([*TRAIN, "--set", "data.src_vocab=9"], "data: describes the published system and has no effect on a run"),
+        ([*TRAIN, "--set", "paper.title=x"], "paper: describes the published system and has no effect on a run"),
+        ([*TRAIN, "--set", "training.optimiser.lr=1"], "unknown key; did you mean training.optimizer?"),
         ([*TRAIN, "--set", "training.lr"], "--set training.lr: expected KEY=VALUE"),
         ([*TRAIN, "--max-tokens", "many"], "training.batch_tokens: expected a whole number or auto; found str 'many'"),
         ([*TRAIN, "--max-tokens", "null"], "--max-tokens 'null': neither a number of tokens nor auto"),
@@ -430,5 +433,5 @@ def test_a_mistake_is_one_line_that_says_what_to_do(
 
 def test_all_errors_of_a_configuration_are_reported_together(prepared: Path, nmtkit: Nmtkit) -> None:
     outcome = nmtkit(*TRAIN, "--set", "model.hidden=big", "--set", "search.beam_sise=2", "--set", "training.loss=0")
-    for part in ("model.hidden: expected a whole number", "did you mean beam_size?", "training.loss: expected one of"):
+    for part in ("model.hidden: expected a whole number", "mean search.beam_size?", "training.loss: expected one of"):
         assert part in outcome.err

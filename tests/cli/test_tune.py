@@ -25,5 +25,10 @@ def test_a_model_without_attention_has_no_coverage_penalty_to_try_but_none(
     found = nmtkit("tune", "-m", "blind", "--betas", "0.1,0")
     assert (found.status, found.err) == (0, "")
     assert "best      --length-penalty none --coverage-penalty 0 " in found.out
+    settings = (data / "prep.yaml").read_text()
+    (data / "prep.yaml").write_text(settings.replace("language: en", "language: fr", 1))
+    found = nmtkit("tune", "-m", "blind", "--betas", "0")
+    assert (found.status, found.err) == (0, "blind translates en to en, but data is fr to en\n")
+    (data / "prep.yaml").write_text(settings)
     found = nmtkit("tune", "-m", "blind", "--betas", "0", "-b", "7")  # the options for translate have this beam, too
     assert "best      --beam-size 7 --length-penalty none --coverage-penalty 0 " in found.out

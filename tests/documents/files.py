@@ -215,6 +215,7 @@ FILES = {
     "a.json": b'{"key": "some <b>text</b>", "n": 1.50,\n "list": ["one", "", "two\\nlines", {"key": "\\"word\\""}]}\n',
     "a.csv": b'id,text,more\r\n1,"hello, you",x y\r\n2,world,z\r\n',
     "a.md": MARKDOWN.encode(),
+    "a.txt": b"a line.\r\n\r\n  another <b>line</b>\n1 < 2",
 }
 
 

@@ -181,6 +181,8 @@ def test_a_system_keeps_the_checkpoints_that_its_paper_averages(preset: str) -> 
 def test_changed_values_are_shown_with_those_of_the_base() -> None:
     lines = describe_preset("dtmt2").splitlines()
     assert '  transitions: 2               # (base: 4) T-GRUs in each module, "System Description"' in lines
+    # Of several values on one line, the changed one is named.
+    assert "{lr: 0.001, init: zeros}  # (base: lr: 5e-4) " in describe_preset("deep-att-small")
 
 
 @every_preset
@@ -193,7 +195,7 @@ def test_the_model_of_a_preset_is_written_out_in_full(preset: str) -> None:
     ("system", "message"),
     [
         ("{section: x, modle: {}}", "modle: unknown key; did you mean model?"),
-        ("{section: x, model: {widht: 3}}", "model.widht: unknown key; did you mean width?"),
+        ("{section: x, model: {widht: 3}}", "model.widht: unknown key; did you mean model.width?"),
         (
             "{section: x, training: {optimizer: {xyz: 3}}}",
             "training.optimizer.xyz: unknown key; known keys: name, lr, ",
@@ -217,7 +219,7 @@ def test_a_key_that_the_base_does_not_have_is_named_with_its_file_and_system(sys
         (
             "    embedding: 256\n",
             "    embeding: 256\n",
-            "small.model.embeding: unknown key; did you mean embedding?",
+            "small.model.embeding: unknown key; did you mean small.model.embedding?",
         ),
         ("  task: en-fr", "  task: fr-en", "rnnsearch-30: task: fr-en-12m is not one of en-fr-12m"),
         (
@@ -292,7 +294,7 @@ def test_mistakes_in_the_model_and_elsewhere_are_reported_together() -> None:
     model = {**load_preset("deep-att")["model"], "widht": 3, "dropout": "x"}
     assert mistake(model=model, trainig={}) == (
         "run.yaml: trainig: unknown key; did you mean training?; "
-        "model.widht: unknown key; did you mean width?; model.dropout: expected a number, found str 'x'"
+        "model.widht: unknown key; did you mean model.width?; model.dropout: expected a number, found str 'x'"
     )
 
 

@@ -91,7 +91,7 @@ def test_terms_are_in_the_translation_and_reported(start: Start) -> None:
     ("values", "complaint"),
     [
         ({"text": "a", "terms": [["a"]]}, "`terms`: ['a'] is not a source term and its translation"),
-        ({"text": "a", "terms": [["a", "b|"]]}, "`terms`: ['a', 'b|'] is not a source term and its translation"),
+        ({"text": "a", "terms": [["a", "b||c"]]}, "`terms`: 'b||c' has an empty form; write text"),
         ({"text": "a", "terms": ["a"]}, "the request: terms[0]: expected a list, found str 'a'"),
         ({"text": "a", "terms": [["a", "\ud800"]]}, "`terms`: character 1 is half of a surrogate pair"),
         ({"text": "a", "terms": [["a", "b" * 20_000]]}, "`terms`: they have 20001 characters; the limit is 20000"),
@@ -127,7 +127,7 @@ OWN = {
 @pytest.mark.parametrize(
     ("values", "gone"),
     [
-        ({"seed": 0, "n_best": 2}, "beam_size coverage_penalty stop replace_unk unk_origin"),
+        ({"sample": True, "seed": 0, "n_best": 2}, "beam_size coverage_penalty stop replace_unk unk_origin"),
         ({"references": ["a"]}, "beam_size max_len_a max_len_b stop replace_unk unk_origin max_input_length"),
         ({"replace_unk": False}, "unk_origin"),
         ({"length_penalty": "none"}, "alpha"),
@@ -158,7 +158,8 @@ def test_a_prefix_takes_the_place_of_the_servers_samples(start: Start) -> None:
 @pytest.mark.parametrize(
     ("values", "complaint"),
     [
-        ({"seed": 1, "beam_size": 2}, "leave `beam_size` out"),
+        ({"sample": True, "beam_size": 2}, "leave `beam_size` out"),
+        ({"seed": 1}, "`seed`: has no effect without `sample`; add it"),
         ({"references": ["a"], "n_best": 2}, "leave `n_best` out"),
         ({"replace_unk": False, "unk_origin": "papers"}, "without `replace_unk`; add it"),
         ({"length_penalty": "none", "alpha": 0.5}, "`alpha`: `length_penalty` none does not use it"),
@@ -173,7 +174,7 @@ def test_invalid_combinations_of_a_request_are_refused_with_any_server_settings(
 
 
 def test_no_limit_of_a_server_allows_more_translations_than_search_has(start: Start) -> None:
-    asked = {"text": "a", "n_best": 10_001, "seed": 1}
+    asked = {"text": "a", "n_best": 10_001, "sample": True}
     answer = start(limits=Limits(beam=20_000)).post("/v1/translate", json=asked)
     assert (answer.status_code, answer.json()["error"]) == (400, "`n_best`: 10001 is not between 1 and 10000")
 

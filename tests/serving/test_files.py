@@ -38,6 +38,7 @@ def asked(client: TestClient, name: str, content: bytes, **fields: object) -> tu
         ("x.odt", odt("<text:p>a <text:span>b</text:span> c</text:p>")),
         ("x.srt", b"1\n00:00:01,000 --> 00:00:02,000\na b\n\n2\n00:00:02,000 --> 00:00:03,000\nc\n\n"),
         ("x.html", PAGE),
+        ("x.txt", b"a b\n\nc"),
     ],
 )
 def test_a_document_is_translated_and_can_be_downloaded(client: TestClient, name: str, content: bytes) -> None:
@@ -121,16 +122,36 @@ def test_what_cannot_be_translated_is_refused_in_a_line(
 
 def test_requests_without_a_form_and_a_file_are_refused(client: TestClient, caplog: pytest.LogCaptureFixture) -> None:
     for answer, complaint in (
-        (client.post("/translate_file", json=BOTH), "is not a form with a file"),
-        (client.post("/translate_file", data=BOTH), "is not a form with a file"),
+        (client.post("/translate_file", json=BOTH), "is not a complete form with a file"),
+        (client.post("/translate_file", data=BOTH), "is not a complete form with a file"),
         (client.post("/translate_file", files={"other": ("a.html", PAGE)}), "`file`: a file is missing"),
         (client.post("/translate_file", files={"file": ("a.html", PAGE)}), "a language is missing"),
-        (client.post("/translate_file", content=b"--x\r\nno", headers=BROKEN), "is not a form with a file"),
-        (client.post("/translate_file", content=b"--f\r\nno", headers=BOUNDED), "is not a form with a file"),
+        (client.post("/translate_file", content=b"--x\r\nno", headers=BROKEN), "is not a complete form with a file"),
+        (client.post("/translate_file", content=b"--f\r\nno", headers=BOUNDED), "is not a complete form with a file"),
+        (client.post("/translate_file", content=b"--f--", headers=BOUNDED), "is not a form with a file"),
+        (client.post("/translate_file", content=b"--x--", headers=BROKEN), "is not a form with a file"),
     ):  # fmt: skip
         assert answer.status_code == 400
         assert complaint in answer.json()["error"]
     assert caplog.messages == []
+
+
+def test_a_form_that_was_cut_off_is_refused_as_incomplete(client: TestClient) -> None:
+    sent = client.build_request("POST", "/translate_file", files={"file": ("a.html", PAGE)}, data=BOTH)
+    form, headers = sent.read(), {"content-type": sent.headers["content-type"]}
+    assert client.post("/translate_file", content=form, headers=headers).status_code == 200
+    for end in (0, 9, len(form) // 2, len(form) - 5):
+        answer = client.post("/translate_file", content=form[:end], headers=headers)
+        assert (answer.status_code, "its end is missing" in answer.json()["error"]) == (400, True)
+
+
+@pytest.mark.parametrize("path", ["/translate", "/v1/translate"])
+def test_a_form_with_a_file_is_not_taken_for_broken_json(client: TestClient, path: str) -> None:
+    answer = client.post(path, files={"q": ("a.txt", b"a")}, data=BOTH)
+    assert (answer.status_code, answer.json()["error"]) == (
+        400,
+        "the request is a multipart form; send a JSON object",
+    )
 
 
 def test_a_key_is_asked_for(start: Start) -> None:

@@ -44,7 +44,7 @@ ours = st.builds(
         {},
         optional={
             "n_best": st.integers(1, 3), "beam_size": st.integers(1, 6), "attention": st.booleans(),
-            "alignment": st.booleans(), "replace_unk": st.booleans(), "split": st.booleans(), "seed": st.integers(0, 9),
+            "alignment": st.booleans(), "replace_unk": st.booleans(), "split": st.booleans(), "sample": st.booleans(),
             "model": st.sampled_from(["run", "blind"]), "alpha": st.floats(0, 1), "stop": st.just("first"),
         },
     ),

@@ -140,7 +140,12 @@ def test_tokenised_text_keeps_its_words() -> None:
 def test_regional_languages_use_the_rules_of_their_language() -> None:
     assert TextPipeline(Side("fr-CA", segmentation="words")).tokens("l'ami") == ["l'", "ami"]
     assert has_moses_rules("pt_BR")
+
+
+def test_a_language_that_moses_does_not_know_has_english_abbreviations_and_split_apostrophes() -> None:
     assert not has_moses_rules("tlh")
+    for language, words in (("tlh", "ma ' am Mr. x tlh ."), ("en", "ma 'am Mr. x tlh .")):
+        assert TextPipeline(Side(language, segmentation="words")).tokens("ma'am Mr. x tlh.") == words.split(" ")
 
 
 def write_prep(folder: Path, prep: Prep) -> None:

@@ -65,7 +65,7 @@ def test_minimum_bayes_risk_works_with_other_options(translator: Translator) -> 
     [
         ({"mbr": 0}, "`mbr`: 0 is not between 1 and 10000"),
         ({"mbr": 10_001}, "`mbr`: 10001 is not between 1 and 10000"),
-        ({"mbr": 2, "seed": 1}, "leave `mbr` out"),
+        ({"mbr": 2, "sample": True}, "leave `mbr` out"),
         ({"mbr": 2, "references": True}, "leave `mbr` out"),
         ({"mbr": 2, "prefixes": True}, "`mbr`: sampling does not support `prefixes`; leave one of them out"),
     ],

@@ -127,7 +127,7 @@ def test_the_n_best_of_a_line_in_pieces_are_different_and_sorted(translator: Tra
 
 
 def test_samples_of_a_line_in_pieces_do_not_depend_on_its_position(translator: Translator) -> None:
-    request = Request(n_best=3, seed=7, max_input_length=4)
+    request = Request(n_best=3, sample=True, seed=7, max_input_length=4)
     [alone] = translator.answer(["a b c d e f g h"], request)
     _, beside = translator.answer(["c", "a b c d e f g h"], request)
     assert alone == beside
@@ -135,8 +135,8 @@ def test_samples_of_a_line_in_pieces_do_not_depend_on_its_position(translator: T
 
 
 def test_the_samples_of_the_pieces_of_a_line_are_combined_at_random(translator: Translator) -> None:
-    [whole] = translator.answer(["a b c d a b c d"], Request(n_best=20, seed=7, max_input_length=4))
-    [half] = translator.answer(["a b c d"], Request(n_best=20, seed=7))  # the same samples, sorted by score
+    [whole] = translator.answer(["a b c d a b c d"], Request(n_best=20, sample=True, seed=7, max_input_length=4))
+    [half] = translator.answer(["a b c d"], Request(n_best=20, sample=True, seed=7))  # the same, sorted by score
     assert len({tuple(sample.tokens) for sample in half}) > 5
     assert sorted(sample.tokens for sample in whole) != sorted(2 * sample.tokens for sample in half)
     assert sum(sample.log_prob for sample in whole) == pytest.approx(2 * sum(sample.log_prob for sample in half))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from nmtkit.errors import UserError
 from nmtkit.search.beam import Search
-from nmtkit.translation.request import MAX_INPUT_LENGTH, MBR_SEED, Request
+from nmtkit.translation.request import MAX_INPUT_LENGTH, Request
 
 
 @pytest.mark.parametrize(
@@ -22,17 +22,18 @@ from nmtkit.translation.request import MAX_INPUT_LENGTH, MBR_SEED, Request
         ({"stop": "last"}, "`stop` last: not one of all, bound, first"),
         ({"shortlist": -1}, "`shortlist`: -1 is less than 0"),
         ({"max_input_length": 0}, "`max_input_length`: 0 is less than 1"),
-        ({"seed": 1, "prefixes": True}, "or attention; leave `prefixes` out"),
-        ({"seed": 1, "alignment": True, "attention": True}, "or attention; leave `alignment` and `attention` out"),
-        ({"seed": 1, "beam_size": 2, "coverage_penalty": 0.1}, "leave `beam_size` and `coverage_penalty` out"),
+        ({"sample": True, "prefixes": True}, "or attention; leave `prefixes` out"),
+        ({"sample": True, "alignment": True, "attention": True}, "or attention; leave `alignment` and `attention` out"),
+        ({"sample": True, "beam_size": 2, "coverage_penalty": 0.1}, "leave `beam_size` and `coverage_penalty` out"),
         ({"references": True, "n_best": 1}, "scored without a search; leave `n_best` out"),
-        ({"references": True, "seed": 0, "shortlist": 0}, "leave `seed` and `shortlist` out"),
+        ({"references": True, "sample": True, "shortlist": 0}, "leave `sample` and `shortlist` out"),
         ({"references": True, "prefixes": True}, "leave `prefixes` out"),
-        ({"seed": 1, "stop": "first"}, "or attention; leave `stop` out"),
+        ({"sample": True, "stop": "first"}, "or attention; leave `stop` out"),
         ({"references": True, "stop": "all"}, "scored without a search; leave `stop` out"),
         ({"references": True, "unk": False}, "scored without a search; leave `unk` out"),
-        ({"seed": 1, "narrowing": True}, "or attention; leave `narrowing` out"),
+        ({"sample": True, "narrowing": True}, "or attention; leave `narrowing` out"),
         ({"unk_origin": "papers"}, "has no effect without `replace_unk`; add it"),
+        ({"seed": 1}, "`seed`: has no effect without `sample`; add it"),
         ({"references": True, "max_input_length": 9}, "leave `max_input_length` out"),
     ],
 )
@@ -47,15 +48,15 @@ def test_the_maximum_number_of_translations_is_the_maximum_beam_size(n: int) -> 
         Search(beam_size=n)
     except ValueError as error:
         complaint = str(error).replace("beam_size", "`n_best`")
-        for seed in (None, 1):
+        for sample in (False, True):
             with pytest.raises(UserError, match=f"^{complaint}$"):
-                Request(n_best=n, seed=seed)
+                Request(n_best=n, sample=sample)
     else:
-        assert Request(n_best=n).n_best == Request(n_best=n, seed=1).n_best == n
+        assert Request(n_best=n).n_best == Request(n_best=n, sample=True).n_best == n
 
 
 def test_a_coverage_penalty_of_0_is_unset() -> None:
-    assert Request(seed=1, coverage_penalty=0.0).seed == 1
+    assert Request(sample=True, coverage_penalty=0.0).sample
 
 
 def test_search_settings_are_the_models_unless_requested() -> None:
@@ -86,5 +87,5 @@ def test_max_input_length_limits_the_length_of_a_line() -> None:
 
 def test_samples_of_minimum_bayes_risk_have_the_settings_that_sampling_supports() -> None:
     asked = Request(mbr=5, n_best=2, beam_size=9, max_input_length=4, max_len_b=3, tokenized=True, shortlist=7)
-    sampled = Request(n_best=5, seed=MBR_SEED, max_input_length=4, max_len_b=3, tokenized=True, shortlist=7)
+    sampled = Request(n_best=5, sample=True, max_input_length=4, max_len_b=3, tokenized=True, shortlist=7)
     assert asked.samples() == sampled

@@ -63,6 +63,7 @@ def test_a_document_takes_every_option_of_lines(folder: Path) -> None:
     ("arguments", "complaint"),
     [
         (("page.html", "--n-best", "2"), "--n-best: is for lines of text, and page.html is a document; leave it out"),
+        (("page.html", "--sample"), "--sample: is for lines of text, and page.html is a document; leave it out"),
         (("page.html", "--json"), "--json: is for lines of text, and page.html is a document; leave it out"),
         (("page.html", "-i", "other"), "--input other: page.html is given as the file to translate"),
         (("missing.html",), "missing.html: cannot be read: No such file"),
@@ -191,7 +192,7 @@ def test_python_keeps_what_matches_in_lines_and_refuses_what_is_not_for_them() -
     assert [str(best) for [best] in package.translate(["a #zebra b"], keep=[r"#\w+"])] == ["a #zebra b"]
     with pytest.raises(UserError, match="`keep` and `prefixes` exclude each other"):
         list(package.translate([("a", "b")], package.Request(prefixes=True), keep=["a"]))
-    with pytest.raises(UserError, match="`keep` and `seed` exclude each other"):
-        list(package.translate(["a"], package.Request(seed=0), keep=["a"]))
+    with pytest.raises(UserError, match="`keep` and `sample` exclude each other"):
+        list(package.translate(["a"], package.Request(sample=True), keep=["a"]))
     with pytest.raises(UserError, match="`columns`: is for documents"):
         package.translate(["a"], columns=["1"])
