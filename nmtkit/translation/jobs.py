@@ -112,63 +112,47 @@ def answers(
             yield job(window)
             continue
         with one_thread(), Workers(jobs, helping=True, fork=copies) as workers:
-            yield from shared(job, (Parts(each, jobs) for each in itertools.chain([window], windows)), workers, ready)
+            yield from shared(job, itertools.chain([window], windows), jobs, workers, ready)
 
 
 def shared(
-    job: Job, windows: Iterator["Parts"], workers: Workers, ready: Callable[[], bool]
+    job: Job, windows: Iterator[Window], jobs: int, workers: Workers, ready: Callable[[], bool]
 ) -> Iterator[list[list[Translation]]]:
-    """The translations of each window, whose parts are sent to the next idle process."""
-    begun = deque[Parts]()
+    """The translations of each window, whose ``parts`` are sent to the next idle process."""
+    begun = deque[list[list[int]]]()  # the parts of each window that is not translated yet
+    more = False  # whether the window of the part that was sent last has another
 
-    def parts() -> Iterator[Window]:
+    def sent() -> Iterator[Window]:
+        nonlocal more
         for window in windows:
-            begun.append(window)
-            while window.left:
-                yield window.next()
+            begun.append(parts(window, jobs))
+            for number, part in enumerate(begun[-1], 1):
+                more = number < len(begun[-1])
+                yield [window[i] for i in part]
 
+    found = list[list[Translation]]()  # for the earliest window, in the order of its parts
     # Within a window, the next part is ready even if the input is not.
-    for found in workers.map(job, parts(), lambda: bool(begun[-1].left) or ready()):
-        begun[0].put(found)
-        if begun[0].done == begun[0].size:
-            yield begun.popleft().answers
+    for translations in workers.map(job, sent(), lambda: more or ready()):
+        found += translations
+        order = list(itertools.chain.from_iterable(begun[0]))
+        if len(found) == len(order):
+            of_line = dict(zip(order, found, strict=True))
+            yield [of_line[i] for i in range(len(order))]
+            begun.popleft()
+            found.clear()
 
 
-class Parts:
-    """A window in parts for ``jobs`` processes, with lines of similar length, longest first; and their translations.
+def parts(window: Window, jobs: int) -> list[list[int]]:
+    """The numbers of the lines of a window, in parts with lines of similar length, longest first.
 
     In text order, a fifth of a part's batches would be padding. All parts are about the same amount of work, and their
     number is a multiple of ``jobs``. The amount of work is the number of characters plus one per line.
     """
-
-    def __init__(self, window: Window, jobs: int) -> None:
-        order = sorted(range(len(window)), key=lambda i: -len(window[i][0]))
-        self._window = window
-        amounts = list(itertools.accumulate(self._amount([i]) for i in order))
-        self.size = self.left = amounts[-1]  # left: not yet in any part
-        count = max(1, min(math.ceil(len(order) / (SHARE * jobs)) * jobs, len(order) // LEAST))
-        ends = [bisect_left(amounts, self.size * number / count) + 1 for number in range(1, count + 1)]
-        self._todo = deque(order[i:j] for i, j in itertools.pairwise([0, *ends]) if i < j)
-        self._begun = deque[list[int]]()
-        self.done = 0
-        self.answers = [list[Translation]() for _ in window]  # in the order of the window, complete when all is done
-
-    def next(self) -> Window:
-        """The next part."""
-        part = self._todo.popleft()
-        self._begun.append(part)
-        self.left -= self._amount(part)
-        return [self._window[i] for i in part]
-
-    def put(self, found: list[list[Translation]]) -> None:
-        """Store the answers to the earliest part without answers."""
-        part = self._begun.popleft()
-        for i, translations in zip(part, found, strict=True):
-            self.answers[i] = translations
-        self.done += self._amount(part)
-
-    def _amount(self, part: list[int]) -> int:
-        return sum(len(self._window[i][0]) + 1 for i in part)
+    order = sorted(range(len(window)), key=lambda i: -len(window[i][0]))
+    amounts = list(itertools.accumulate(len(window[i][0]) + 1 for i in order))
+    count = max(1, min(math.ceil(len(order) / (SHARE * jobs)) * jobs, len(order) // LEAST))
+    ends = [bisect_left(amounts, amounts[-1] * number / count) + 1 for number in range(1, count + 1)]
+    return [order[i:j] for i, j in itertools.pairwise([0, *ends]) if i < j]
 
 
 @contextmanager

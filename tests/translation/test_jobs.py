@@ -15,7 +15,7 @@ from nmtkit.models.base import ForSearch, Seq2Seq
 from nmtkit.ops import precision
 from nmtkit.ops.precision import Products
 from nmtkit.translation import jobs, loading
-from nmtkit.translation.jobs import LEAST, SHARE, Job, Models, Parts, Window, answers, translator_of
+from nmtkit.translation.jobs import LEAST, SHARE, Job, Models, Window, answers, parts, translator_of
 from nmtkit.translation.request import Request
 from nmtkit.translation.stream import LARGEST_WINDOW
 from tests.echo import write_model
@@ -89,28 +89,16 @@ def test_a_short_text_starts_no_process(crowd: type[Crowd]) -> None:
 )
 def test_parts_have_lines_of_similar_length_and_together_all_lines(number: int, count: int) -> None:
     window = lines(number)
-    parts = Parts(window, count)
-    taken = []
-    while parts.left:
-        taken.append(parts.next())
-    assert sorted(line for part in taken for line in part) == sorted(window)
-    lengths = [[len(line) for line, _ in part] for part in taken]
+    taken = parts(window, count)
+    assert sorted(i for part in taken for i in part) == list(range(number))
+    lengths = [[len(window[i][0]) for i in part] for part in taken]
     assert all(min(longer) >= max(shorter) for longer, shorter in itertools.pairwise(lengths))
-    for part in taken:
-        assert parts.done < parts.size
-        parts.put(repeat(part))
-    assert parts.done == parts.size
-    assert parts.answers == repeat(window)
 
 
 @pytest.mark.parametrize(("number", "count"), [(SHARE + 1, 2), (1000, 2), (LARGEST_WINDOW, 3), (LARGEST_WINDOW, 16)])
 def test_every_process_has_equally_many_parts_of_equal_work(number: int, count: int) -> None:
     window = lines(number)
-    parts, amounts = Parts(window, count), []
-    while parts.left:
-        before = parts.left
-        parts.next()
-        amounts.append(before - parts.left)
+    amounts = [sum(len(window[i][0]) + 1 for i in part) for part in parts(window, count)]
     longest = max(len(line) for line, _ in window) + 1
     assert len(amounts) % count == 0
     assert max(amounts) - min(amounts) <= 2 * longest
@@ -118,12 +106,9 @@ def test_every_process_has_equally_many_parts_of_equal_work(number: int, count: 
 
 def test_one_huge_line_is_a_part_of_its_own() -> None:
     window = [("x" * 1_000_000, ""), *lines(300)]
-    parts = Parts(window, 2)
-    assert parts.next() == window[:1]
-    others = []
-    while parts.left:
-        others += parts.next()
-    assert sorted(others) == sorted(window[1:])
+    first, *others = parts(window, 2)
+    assert first == [0]
+    assert sorted(i for part in others for i in part) == list(range(1, 301))
 
 
 @pytest.mark.parametrize("copies", [False, CAN_FORK], ids=["spawned", "forked"])
