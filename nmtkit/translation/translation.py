@@ -1,7 +1,7 @@
 """Translation: the translation of a line with scores and alignment; Writer: builds translations from hypotheses."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -149,6 +149,7 @@ class Writer:
         self, parts: Sequence[Part], request: Request, search: Search, sources: Sequence[list[str]]
     ) -> Translation:
         """The translation of a line from the parts of its pieces, whose source tokens are ``sources``."""
+        parts = list(_placed(parts, sources))
         tokens, source = ([token for side in sides for token in side] for sides in ([p.tokens for p in parts], sources))
         score, log_probs = parts[0].score, parts[0].log_probs
         if len(parts) > 1:  # a single part keeps its exact score
@@ -158,6 +159,10 @@ class Writer:
             coverage = sum(p.score - search.score(sum(p.log_probs), len(p.log_probs)) for p in parts)
             score = search.score(sum(log_probs), len(log_probs)) + (coverage if search.coverage_penalty else 0.0)
         written = [token for part in parts for token in part.written]
+        links = [link for part in parts for link in part.links]
+        if request.alignment and not request.tokenized:
+            links = self._of_words(links, source, tokens)
+        replaced = [each for part in parts for each in part.replaced or ()]
         seen = [part.seen for part in parts if part.seen is not None]
         looks = tuple(part.attention for part in parts if part.attention is not None)
         return Translation(
@@ -167,35 +172,23 @@ class Writer:
             written=written,
             log_probs=log_probs,
             source=source,
-            alignment=self._alignment(parts, sources, source, tokens, request) if request.alignment else None,
+            alignment=links if request.alignment else None,
             looks=looks or None,
             pieces=len(parts),
-            replaced=_renumbered(parts, sources) if request.replace_unk else None,
+            replaced=replaced if request.replace_unk else None,
             seen=sum(seen) / len(source) if seen and source else None,
             terms=None if request.terms is None else [term for part in parts for term in part.terms],
         )
 
-    def _alignment(
-        self,
-        parts: Sequence[Part],
-        sources: Sequence[list[str]],
-        source: list[str],
-        tokens: list[str],
-        request: Request,
+    def _of_words(
+        self, links: Sequence[tuple[int, int]], source: list[str], tokens: list[str]
     ) -> list[tuple[int, int]]:
-        """The links of the parts, counted over the whole line: in tokens for tokenised input, else in words."""
-        pairs, s, t = list[tuple[int, int]](), 0, 0
-        for part, read in zip(parts, sources, strict=True):
-            pairs += [(s + i, t + j) for i, j in part.links]
-            s, t = s + len(read), t + len(part.tokens)
-        if request.tokenized:
-            return pairs
-        # Links of the subwords of a word are merged.
+        """Links between tokens as links between words; those of the subwords of a word are merged."""
         src_words, tgt_words = self.src_pipeline.word_numbers(source), self.tgt_pipeline.word_numbers(tokens)
         # A SentencePiece mark without letters belongs to no word.
         words = len(self.tgt_pipeline.words(tokens))
-        links = {(src_words[i], tgt_words[j]) for i, j in pairs if tgt_words[j] < words}
-        return sorted(links, key=lambda pair: pair[::-1])
+        merged = {(src_words[i], tgt_words[j]) for i, j in links if tgt_words[j] < words}
+        return sorted(merged, key=lambda pair: pair[::-1])
 
     def _text(self, tokens: list[str], tokenized: bool) -> str:
         """The tokens of a translation as one line of text; line ends in vocabulary or lexicon entries become spaces."""
@@ -204,15 +197,14 @@ class Writer:
         return text.replace("\r", " ").replace("\n", " ")
 
 
-def _renumbered(parts: Sequence[Part], sources: Sequence[list[str]]) -> list[Replacement]:
-    """The replacements of all parts, with positions in the whole line."""
-    if len(parts) == 1:
-        return list(parts[0].replaced or ())
-    replaced, t, s = list[Replacement](), 0, 0
+def _placed(parts: Sequence[Part], sources: Sequence[list[str]]) -> Iterator[Part]:
+    """The parts of a line, with positions of links and replacements in the whole line."""
+    s = t = 0
     for part, read in zip(parts, sources, strict=True):
-        for each in part.replaced or ():
-            replaced.append(
-                Replacement(t + each.target, None if each.source is None else s + each.source, each.translated)
-            )
-        t, s = t + len(part.tokens), s + len(read)
-    return replaced
+        links = [(s + i, t + j) for i, j in part.links]
+        replaced = [
+            Replacement(t + each.target, None if each.source is None else s + each.source, each.translated)
+            for each in part.replaced or ()
+        ]
+        yield part._replace(links=links, replaced=replaced)
+        s, t = s + len(read), t + len(part.tokens)
