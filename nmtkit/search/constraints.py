@@ -8,6 +8,7 @@ hypothesis contains, whether the model chose their words or search proposed them
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -18,9 +19,8 @@ from nmtkit.symbols import EOS, PAD, UNK
 Integers: TypeAlias = npt.NDArray[np.int64]
 WORD = 3.0  # log P that a word of a term may cost before a hypothesis without it is preferred
 
-Possibility: TypeAlias = tuple[
-    int, int
-]  # two sets of bits: the places of forms that may come next, the terms contained
+# Two sets of bits: the places of forms that may come next, and the terms contained.
+Possibility: TypeAlias = tuple[int, int]
 State: TypeAlias = frozenset[Possibility]
 
 
@@ -89,17 +89,12 @@ class Automaton:
         # A form that ends before the current word leaves the others that begin with it.
         self._just_begun = (self._begins | self._initial) << 1 if edges.continuing else 0
         self.start: State = frozenset({(self._begins | self._initial, 0)})
-        self._after: dict[tuple[State, int], State] = {}
-        self._left: dict[State, tuple[int, int]] = {}
-        self._proposed: dict[State, list[int]] = {}
+        # Hypotheses have the same states again and again.
+        self.after, self.left, self.proposed = cache(self._after), cache(self._left), cache(self._proposed)
 
-    def after(self, state: State, word: int) -> State:
+    def _after(self, state: State, word: int) -> State:
         """The state after a word."""
-        found = self._after.get((state, word))
-        if found is None:
-            moved = (each for possible in state for each, _ in self._step(possible, word))
-            found = self._after[state, word] = frozenset(moved)
-        return found
+        return frozenset(each for possible in state for each, _ in self._step(possible, word))
 
     def _step(self, possible: Possibility, word: int) -> Iterator[tuple[Possibility, list[int]]]:
         """What a possibility becomes with a word, and the complete places of the terms that it then contains."""
@@ -140,17 +135,15 @@ class Automaton:
             found.setdefault(number, (form, end - len(form.ids)))
         return found
 
-    def left(self, state: State) -> tuple[int, int]:
+    def _left(self, state: State) -> tuple[int, int]:
         """The maximum and minimum number of words that a hypothesis needs for missing terms; EOS may follow 0.
 
         Maximum: one term after the other. Minimum: as if all terms shared their words.
         """
-        found = self._left.get(state)
-        if found is None:
-            every = [] if any(not self._missing(each) for each in self.after(state, EOS)) else map(self._needs, state)
-            most, least = zip(*every, strict=True) if every else ((0,), (0,))
-            found = self._left[state] = min(most), min(least)
-        return found
+        if any(not self._missing(each) for each in self.after(state, EOS)):
+            return 0, 0
+        most, least = zip(*map(self._needs, state), strict=True)
+        return min(most), min(least)
 
     def _needs(self, possible: Possibility) -> tuple[int, int]:
         """The maximum and minimum number of words that a possibility needs, at least one."""
@@ -169,14 +162,11 @@ class Automaton:
         """The number of words from the last of the places to the end of its form; ``shortest`` without places."""
         return min((self._lacking[place] for place in _bits(places)), default=shortest)
 
-    def proposed(self, state: State) -> list[int]:
+    def _proposed(self, state: State) -> list[int]:
         """The words that would begin or continue a missing term."""
-        found = self._proposed.get(state)
-        if found is None:
-            expected = (each[0] & sum(places for places, _, _ in self._missing(each)) for each in state)
-            words = {self._words[place] for places in expected for place in _bits(places)}
-            found = self._proposed[state] = sorted(word for word in words if word is not None)
-        return found
+        expected = (each[0] & sum(places for places, _, _ in self._missing(each)) for each in state)
+        words = {self._words[place] for places in expected for place in _bits(places)}
+        return sorted(word for word in words if word is not None)
 
     def _missing(self, possible: Possibility) -> list[tuple[int, int, int]]:
         """The terms that a possibility does not contain."""
