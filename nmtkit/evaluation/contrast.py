@@ -128,30 +128,26 @@ def judge(entries: Iterable[Entry], scores: Iterable[Sequence[float]]) -> list[O
     ]
 
 
-def by_type(outcomes: Iterable[Outcome]) -> list[Accuracy]:
-    """The accuracy by type of error, in order of first occurrence."""
-    named = [(outcome.error.type, outcome.right) for outcome in outcomes]
-    return _accuracies(named, dict.fromkeys(name for name, _ in named))
+def by_kind(outcomes: Sequence[Outcome]) -> dict[str, list[Accuracy]]:
+    """The accuracy by ``type`` of error, with the total at the end, by ``distance`` and by ``frequency``.
 
-
-def by_distance(outcomes: Iterable[Outcome]) -> list[Accuracy]:
-    """The accuracy by distance: 0, 1, ..., 15, >15. Errors without a distance are left out."""
-    names = [*map(str, range(FARTHEST + 1)), f">{FARTHEST}"]
-    known = ((error.distance, right) for error, right in outcomes if error.distance is not None)
-    return _accuracies(((names[min(distance, FARTHEST + 1)], right) for distance, right in known), names)
-
-
-def by_frequency(outcomes: Iterable[Outcome]) -> list[Accuracy]:
-    """The accuracy by frequency: >10000, >5000, ..., >2, 2, 1, 0. Errors without a frequency are left out."""
-    names = [*(f">{least}" for least in FREQUENCIES), "2", "1", "0"]
-    known = ((error.frequency, right) for error, right in outcomes if error.frequency is not None)
+    Types are in order of first occurrence, distances 0, 1, ..., 15, >15, and frequencies >10000, >5000, ..., >2, 2, 1,
+    0. Errors without a distance or a frequency are left out there.
+    """
+    types = dict.fromkeys(error.type for error, _ in outcomes)
+    distances = [*map(str, range(FARTHEST + 1)), f">{FARTHEST}"]
+    frequencies = [*(f">{least}" for least in FREQUENCIES), "2", "1", "0"]
     edges = (*FREQUENCIES, 1, 0)
-    return _accuracies(((names[sum(count <= edge for edge in edges)], right) for count, right in known), names)
-
-
-def total(outcomes: Sequence[Outcome]) -> Accuracy:
-    """The accuracy over all errors."""
-    return Accuracy("all", sum(outcome.right for outcome in outcomes), len(outcomes))
+    near = [(error.distance, right) for error, right in outcomes if error.distance is not None]
+    known = [(error.frequency, right) for error, right in outcomes if error.frequency is not None]
+    total = Accuracy("all", sum(right for _, right in outcomes), len(outcomes))
+    return {
+        "type": [*_accuracies(((error.type, right) for error, right in outcomes), types), total],
+        "distance": _accuracies(((distances[min(far, FARTHEST + 1)], right) for far, right in near), distances),
+        "frequency": _accuracies(
+            ((frequencies[sum(count <= edge for edge in edges)], right) for count, right in known), frequencies
+        ),
+    }
 
 
 def _accuracies(named: Iterable[tuple[str, bool]], names: Iterable[str]) -> list[Accuracy]:

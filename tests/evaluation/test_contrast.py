@@ -10,13 +10,10 @@ from nmtkit.evaluation.contrast import (
     Accuracy,
     Entry,
     Error,
-    by_distance,
-    by_frequency,
-    by_type,
+    by_kind,
     judge,
     read_json,
     read_line_aligned,
-    total,
 )
 
 # A hand-made set. The comments give the outcome of each error with the scores below.
@@ -52,15 +49,16 @@ def write(path: Path, value: Any) -> Path:
 
 
 def test_accuracies_are_those_counted_by_hand(tmp_path: Path) -> None:
-    outcomes = judge(read_json(write(tmp_path / "set.json", SET)), SCORES)
-    assert by_type(outcomes) == [Accuracy("agreement", 4, 5), Accuracy("polarity", 1, 2)]
-    assert by_distance(outcomes) == [
+    found = by_kind(judge(read_json(write(tmp_path / "set.json", SET)), SCORES))
+    assert found["type"] == [Accuracy("agreement", 4, 5), Accuracy("polarity", 1, 2), Accuracy("all", 5, 7)]
+    assert found["type"][-1].share == 5 / 7
+    assert found["distance"] == [
         Accuracy("0", 1, 1),
         Accuracy("1", 1, 1),
         Accuracy("15", 1, 2),
         Accuracy(">15", 1, 2),
     ]
-    assert by_frequency(outcomes) == [
+    assert found["frequency"] == [
         Accuracy(">10000", 1, 1),
         Accuracy(">5000", 0, 1),
         Accuracy(">2", 0, 1),
@@ -68,8 +66,6 @@ def test_accuracies_are_those_counted_by_hand(tmp_path: Path) -> None:
         Accuracy("1", 1, 1),
         Accuracy("0", 1, 1),
     ]
-    assert total(outcomes) == Accuracy("all", 5, 7)
-    assert total(outcomes).share == 5 / 7
 
 
 @pytest.mark.parametrize(
@@ -79,7 +75,7 @@ def test_accuracies_are_those_counted_by_hand(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_a_frequency_is_in_the_bin_of_the_largest_bound_that_it_exceeds(frequency: int, name: str) -> None:
     entry = Entry("a", "b", [Error("t", "c", None, frequency)])
-    assert by_frequency(judge([entry], [[0.0, -1.0]])) == [Accuracy(name, 1, 1)]
+    assert by_kind(judge([entry], [[0.0, -1.0]]))["frequency"] == [Accuracy(name, 1, 1)]
 
 
 def test_a_set_may_be_compressed(tmp_path: Path) -> None:
