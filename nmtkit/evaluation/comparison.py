@@ -2,6 +2,7 @@
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import mean, stdev
 from typing import NamedTuple, TypeAlias
 
 from nmtkit.align.posunk import Unknown
@@ -9,7 +10,7 @@ from nmtkit.errors import UserError
 from nmtkit.evaluation.bleu import WORD_METRICS, References, Score, score, text_metrics
 from nmtkit.evaluation.forced import CrossEntropy
 from nmtkit.evaluation.names import Names, names_kept
-from nmtkit.evaluation.significance import Test, Tested, mean_and_deviation, paired_test
+from nmtkit.evaluation.significance import Test, Tested, paired_test
 from nmtkit.evaluation.subsets import Subset, length_bins, longer_than
 
 Input: TypeAlias = tuple[str, list[str], References]  # for a metric: tokenisation, hypotheses and references
@@ -76,7 +77,7 @@ class Comparison:
     names: list[Names]  # of each system; empty without source text
     unknown_names: list[Names]  # only names that are not in the target vocabulary; empty without a vocabulary
     differences: list[Difference]  # from the first system, by metric
-    spread: list[tuple[float, float]]  # mean and standard deviation over the systems, by metric
+    spread: list[tuple[float, float]]  # mean and sample standard deviation over the systems, by metric
 
 
 def compare(compared: Compared, test: Test | None, seeds: bool, subset_metric: str) -> Comparison:
@@ -106,7 +107,7 @@ def compare(compared: Compared, test: Test | None, seeds: bool, subset_metric: s
         names=[_names_kept(compared, system, ()) for system in named],
         unknown_names=[_names_kept(compared, system, compared.known) for system in named if compared.known is not None],
         differences=_differences(inputs, test) if test else [],
-        spread=[mean_and_deviation(values) for values in by_metric] if seeds else [],
+        spread=[(mean(values), stdev(values)) for values in by_metric] if seeds else [],
     )
 
 

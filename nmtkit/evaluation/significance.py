@@ -1,9 +1,8 @@
-"""Paired significance tests, and mean and standard deviation over seeds.
+"""Paired significance tests.
 
 Letters: D samples or trials, L sentences of the test set, Q sufficient statistics of a metric.
 """
 
-import statistics
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
@@ -96,8 +95,3 @@ def _margin(values: Floats) -> float:
     """Half the width of the central 95 %."""
     tail, ordered = len(values) // 40, np.sort(values)
     return float(ordered[-tail - 1] - ordered[tail]) / 2
-
-
-def mean_and_deviation(scores: Sequence[float]) -> tuple[float, float]:
-    """The mean and the sample standard deviation (n - 1)."""
-    return statistics.mean(scores), statistics.stdev(scores)

@@ -6,7 +6,7 @@ from sacrebleu.significance import PairedTest
 
 from nmtkit.evaluation import significance
 from nmtkit.evaluation.bleu import metric_named, score
-from nmtkit.evaluation.significance import Test, mean_and_deviation, paired_test
+from nmtkit.evaluation.significance import Test, paired_test
 
 CHANCE = random.Random(1)
 REFS = [" ".join(CHANCE.choices("abcdefgh", k=12)) for _ in range(60)]
@@ -36,10 +36,6 @@ def test_the_bootstrap_gives_an_interval_around_the_score() -> None:
     assert baseline.mean is not None
     assert baseline.margin is not None
     assert abs(baseline.mean - baseline.score) < baseline.margin < 10
-
-
-def test_the_deviation_is_that_of_a_sample() -> None:
-    assert mean_and_deviation([1.0, 2.0, 6.0]) == (3.0, pytest.approx(7**0.5))
 
 
 @pytest.mark.parametrize("test", ["bs", "ar"])
