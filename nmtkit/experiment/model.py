@@ -1,7 +1,6 @@
 """Loading the model of a model folder."""
 
 import logging
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +23,7 @@ class Unfilled(TorchFunctionMode):
     but importing PyTorch's compiler for it takes two seconds.
     """
 
-    def __torch_function__(
-        self,
-        func: Callable[..., Any],
-        types: object,
-        args: tuple[Any, ...] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """The result of ``func``, or its argument if ``func`` is an initialiser."""
         kwargs = kwargs or {}
         # Functions of torch.nn.init and tensor methods; one that is missing here only takes time.

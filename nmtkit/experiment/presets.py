@@ -179,7 +179,9 @@ def read_presets(file: str, text: str) -> Iterator[tuple[str, Preset]]:
         }  # fmt: skip
         changes, own_changes = ({part: each[part] for part in _PARTS if part in each} for each in (system, own))
         values = _shrink(configs.merge(base, changes), content["small"], own_changes)
-        small = Preset(file, paper | measured, base, _difference(values, base), None)
+        flat = configs.flatten(base)
+        different = {k: v for k, v in configs.flatten(values).items() if k not in flat or v != flat[k]}
+        small = Preset(file, paper | measured, base, configs.nested(different.items()), None)
         yield name, Preset(file, paper, base, changes, small)
 
 
@@ -194,15 +196,3 @@ def _shrink(values: Mapping[str, Any], small: Mapping[str, Any], own: Mapping[st
     if groups is not None:
         shrunk["training"]["groups"] = {name: group for name, group in groups.items() if group is not None}
     return shrunk
-
-
-def _difference(values: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, Any]:
-    """The changes that turn ``base`` into ``values`` when merged into it."""
-    changes = {}
-    for key, value in values.items():
-        old = base.get(key)
-        if isinstance(value, Mapping) and isinstance(old, Mapping):
-            value, old = _difference(value, old), {}  # an empty difference is dropped
-        if key not in base or value != old:
-            changes[key] = value
-    return changes
