@@ -15,7 +15,7 @@ from nmtkit.data.corpus import Corpus, read_header
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError, counted
 from nmtkit.experiment.development import DevelopmentSet, validate
-from nmtkit.experiment.schema import Experiment, load_experiment
+from nmtkit.experiment.schema import Experiment, differences, load_experiment
 from nmtkit.experiment.warm_start import Origin, check_origin, take_weights
 from nmtkit.folders import SIDES, ModelFolder, TextFiles
 from nmtkit.kernels import door
@@ -178,7 +178,7 @@ def check_unchanged(folder: ModelFolder, experiment: Experiment, data: Path) -> 
     """Raise UserError, and log old and new values, if the run in ``folder`` cannot be resumed as ``experiment``."""
     folder.check()
     began = load_experiment(folder)
-    changed = _differences(began, experiment)
+    changed = differences(began, experiment)
     fixed = [row for row in changed if _on_resume(row[0]) == "fixed"]  # reported together, as a table
     remedy = "restore it from a backup, or train again"
     old_texts = {name: str(text) for name, text in read_json(folder.corpus, remedy).items()}
@@ -216,7 +216,7 @@ def check_same_run(average: ModelFolder, run: ModelFolder) -> None:
     average.check_replaceable()
     if not average.config.exists():
         return
-    changed = _differences(load_experiment(average), load_experiment(run))
+    changed = differences(load_experiment(average), load_experiment(run))
     differing = [key for key, _, _ in changed if _on_resume(key) != "free"]
     remedy = "restore it from a backup"
     texts = [read_json(folder.corpus, remedy) if folder.corpus.exists() else {} for folder in (average, run)]
@@ -228,13 +228,6 @@ def check_same_run(average: ModelFolder, run: ModelFolder) -> None:
             f"{average}: has a model of another run than {run}, with other values of {named}; remove it, or name "
             "another folder (`output`)"
         )
-
-
-def _differences(old: Experiment, new: Experiment) -> list[tuple[str, str, str]]:
-    """The dotted key, the old and the new value of everything that differs."""
-    before, after = (configs.flatten(configs.to_dict(experiment)) for experiment in (old, new))
-    keys = (key for key in {**before, **after} if before.get(key) != after.get(key))
-    return [(key, str(before.get(key)), str(after.get(key))) for key in keys]
 
 
 def _on_resume(key: str) -> configs.Resume:

@@ -86,6 +86,13 @@ def load_experiment(folder: ModelFolder) -> Experiment:
     return build_experiment(configs.load_yaml(folder.config), str(folder.config))
 
 
+def differences(old: Experiment, new: Experiment) -> list[tuple[str, str, str]]:
+    """The dotted key, the old and the new value of everything that differs."""
+    before, after = (configs.flatten(configs.to_dict(experiment)) for experiment in (old, new))
+    keys = (key for key in {**before, **after} if before.get(key) != after.get(key))
+    return [(key, str(before.get(key)), str(after.get(key))) for key in keys]
+
+
 def _architecture(name: Any) -> Any:
     """The module models/<name>.py. Raises UserError if there is none."""
     folder = Path(__file__).parents[1] / "models"

@@ -11,10 +11,9 @@ from typing import NamedTuple
 
 import torch
 
-from nmtkit.config import flatten, to_dict
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError
-from nmtkit.experiment.schema import Experiment, load_experiment
+from nmtkit.experiment.schema import Experiment, differences, load_experiment
 from nmtkit.folders import SIDES, ModelFolder, SideName, TextFiles, crc32
 from nmtkit.lines import real_path
 from nmtkit.models.base import Seq2Seq, is_dropout
@@ -100,11 +99,10 @@ def _check_same_model(theirs: Experiment, ours: Experiment, start: ModelFolder) 
     if theirs.architecture != ours.architecture:
         they = f"{theirs.architecture}, not {ours.architecture}"
         raise UserError(f"`start` {start}: another architecture: {they}; train it from scratch")
-    old, new = (flatten({"model": to_dict(experiment.model)}) for experiment in (theirs, ours))
     different = [
-        f"{key} is {old.get(key)} there and {new.get(key)} here"
-        for key in {**old, **new}
-        if old.get(key) != new.get(key) and not is_dropout(key.rpartition(".")[2])
+        f"{key} is {old} there and {new} here"
+        for key, old, new in differences(theirs, ours)
+        if key.startswith("model.") and not is_dropout(key.rpartition(".")[2])
     ]
     if different:
         raise UserError(
