@@ -27,16 +27,9 @@ def tune(options: TuneOptions, as_json: Annotated[bool, replace(AS_JSON, before=
     """
     tuned = search_penalties(options)
     if as_json:
-        tried = [
-            {
-                "beam_size": s.beam_size,
-                "length_penalty": s.length_penalty,
-                "alpha": s.alpha,
-                "coverage_penalty": s.coverage_penalty,
-                "value": v,
-            }
-            for s, v in zip(tuned.settings, tuned.values, strict=True)
-        ]
+        shown = ("beam_size", "length_penalty", "alpha", "coverage_penalty")
+        pairs = zip(tuned.settings, tuned.values, strict=True)
+        tried = [{**{name: getattr(s, name) for name in shown}, "value": value} for s, value in pairs]
         best = tried[tuned.settings.index(tuned.best)]
         print_json({"metric": tuned.metric, "settings": tried, "best": best})
     else:
@@ -50,8 +43,7 @@ def _print(title: str, tuned: Tuned) -> None:
     betas = dict.fromkeys(setting.coverage_penalty for setting in settings)
     rows: dict[tuple[str, str], list[str]] = {}
     for setting, found in zip(settings, values, strict=True):
-        # The other penalties have no exponent.
-        alpha = f"{setting.alpha:g}" if setting.length_penalty in ("gnmt", "power") else ""
+        alpha = f"{setting.alpha:g}" if setting.uses_alpha else ""
         # ``tuning.grid`` has the coverage penalties of each length penalty in one order.
         rows.setdefault((setting.length_penalty, alpha), []).append(f"{found:.2f}")
     print_table(title, ["", "alpha", *(f"{beta:g}" for beta in betas)], [[*key, *row] for key, row in rows.items()])
@@ -64,5 +56,5 @@ def _print(title: str, tuned: Tuned) -> None:
 
 def _options(search: Search) -> str:
     """The options of ``nmtkit translate`` for these penalties."""
-    alpha = f" --alpha {search.alpha:g}" if search.length_penalty in ("gnmt", "power") else ""
+    alpha = f" --alpha {search.alpha:g}" if search.uses_alpha else ""
     return f"--length-penalty {search.length_penalty}{alpha} --coverage-penalty {search.coverage_penalty:g}"
