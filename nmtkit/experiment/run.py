@@ -72,12 +72,13 @@ def run_experiment(
             progress.threads = choose_threads(progress.threads)
         settings, pairs = experiment.training, counted(len(corpus), "pair")
         run = Run(model, optimizer, settings, corpus, folder, progress, dtype, graphs_for(device)).with_concatenations()
+        machine = f"{device} ({torch.cuda.get_device_name(device)})" if device.type == "cuda" else str(device)
         if added := len(run.corpus) - len(corpus):
             pairs += f" and {counted(added, 'concatenation')} of two, new ones in each epoch"
         log.info(
             "%s: %.1f M parameters; %s; %s on %s, %d x %d threads",
             experiment.architecture, count_parameters(model) / 1e6, pairs, progress.precision,
-            _described(device), distributed.size(), torch.get_num_threads(),
+            machine, distributed.size(), torch.get_num_threads(),
         )  # fmt: skip
         log.info(door.report(PLAIN, device.type))
         log.info(development.describe_metrics())
@@ -90,11 +91,6 @@ def run_experiment(
                 folder.seal()
         loop.train(run, partial(validate, run, development, seen, experiment.search))
     return progress
-
-
-def _described(device: torch.device) -> str:
-    """The device, and which GPU it is."""
-    return f"{device} ({torch.cuda.get_device_name(device)})" if device.type == "cuda" else str(device)
 
 
 def _with_budget_of_run(experiment: Experiment, folder: ModelFolder) -> Experiment:

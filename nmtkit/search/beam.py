@@ -132,7 +132,8 @@ def beam_search(
             memory = select(memory, sent(kept, src.device))
         words, parents, alive = _rows(found, living, kept)
         terms = terms and terms.after(kept, parents, words)
-        if not _in_place(parents, len(history[-1].words)):
+        # In most steps of greedy search, all rows stay where they are.
+        if not np.array_equal(parents, np.arange(len(history[-1].words))):
             state = select(state, sent(parents, src.device))
 
     return _finished(endings, n_best, history, lengths, block)
@@ -169,11 +170,6 @@ def _divided(
         living &= living.cumsum(axis=1) <= beam_size
     sentences, places = ending.nonzero()
     return living, list(zip(sentences.tolist(), places.tolist(), strict=True))
-
-
-def _in_place(parents: Integers, rows: int) -> bool:
-    """Whether parents (N,) leave all ``rows`` in place, as in most steps of greedy search."""
-    return len(parents) == rows and bool((parents == np.arange(rows)).all())
 
 
 def _only(prefix: Sequence[int], step: int, longest: int) -> int | None:

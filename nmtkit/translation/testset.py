@@ -185,7 +185,8 @@ def _cross_entropy(
     pairs, unknown = list[tuple[str, str]](), 0
     for source, ref, words in texts:
         tokens = writer.segment(words)
-        if _within(len(reader.tokens(source)), len(tokens), max_length):
+        lengths = len(reader.tokens(source)), len(tokens)
+        if min(lengths) and (max_length is None or max(lengths) <= max_length):  # counted as in training
             pairs.append((source, ref))
             unknown += sum(token not in known for token in tokens)
     scored = translator.score_candidates([source for source, _ in pairs], [[ref] for _, ref in pairs])
@@ -199,11 +200,6 @@ def _unknown(translations: Sequence[Translation]) -> Unknown:
         for translation in translations
     ]
     return Unknown(*map(sum, zip(*counts, strict=True)))
-
-
-def _within(source: int, target: int, max_length: int | None) -> bool:
-    """True if both sides of a pair have tokens, and neither has more than ``max_length``, counted as in training."""
-    return min(source, target) > 0 and (max_length is None or max(source, target) <= max_length)
 
 
 def _keep(texts: Sequence[str], path: Path) -> None:
