@@ -65,9 +65,7 @@ def read(path: Path) -> Found:
     return Found(
         toolkit="fairseq",
         notes=(*notes, *src.notes, *tgt.notes, f"values in {file.name}: {count:,}"),
-        experiment=experiment(
-            f"{file.name} of fairseq", "convs2s-wmt15", model, prep, (len(src), len(tgt)), _SEARCH, str(file)
-        ),
+        experiment=experiment(f"{file.name} of fairseq", "convs2s-wmt15", model, prep, src, tgt, _SEARCH, str(file)),
         parameters=weights.found,
         src=src.vocabulary,
         tgt=tgt.vocabulary,

@@ -1,6 +1,6 @@
 """The model of another toolkit, as read, and helpers of several readers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -85,16 +85,16 @@ class Options:
 
 
 def experiment(
-    title: str, preset: str, model: Mapping[str, Any], prep: Prep, words: tuple[int, int], search: Mapping[str, Any],
+    title: str, preset: str, model: Mapping[str, Any], prep: Prep, src: Sized, tgt: Sized, search: Mapping[str, Any],
     where: str,
 ) -> Experiment:  # fmt: skip
     """The experiment of an imported model: training settings of the family's preset, search settings of the toolkit.
 
-    words: the sizes of both vocabularies. Raises UserError, beginning with ``where``, for invalid values.
+    src, tgt: the vocabularies. Raises UserError, beginning with ``where``, for invalid values.
     """
     values = {
         "paper": {"title": title, "section": "-", "task": "-", "score": None, "parameters": None},
-        "data": {"segmentation": prep.src.segmentation, "src_vocab": words[0], "tgt_vocab": words[1]},
+        "data": {"segmentation": prep.src.segmentation, "src_vocab": len(src), "tgt_vocab": len(tgt)},
         "search": search,
     }
     return build_experiment(merge(load_preset(preset), values) | {"model": model}, where)

@@ -46,7 +46,7 @@ def read(path: Path) -> Found:
         toolkit=f"Marian {str(weights.options.values.get('version', '')).partition(' ')[0]}".strip(),  # Marian v1.12.43
         notes=(*notes, *dict.fromkeys(src.notes + tgt.notes), *decoder.not_applied(_NEUTRAL)),
         experiment=experiment(
-            f"{file.name} of Marian", preset, model, prep, (len(src), len(tgt)), decoder.search(), str(decoder.path)
+            f"{file.name} of Marian", preset, model, prep, src, tgt, decoder.search(), str(decoder.path)
         ),
         parameters=weights.found,
         src=src.vocabulary,

@@ -86,9 +86,7 @@ def read(path: Path) -> Found:
     return Found(
         toolkit="Nematus",
         notes=(*notes, *src.notes, *tgt.notes, f"parameters in {file.name}: {count:,}"),
-        experiment=experiment(
-            f"{file.name} of Nematus", "nematus-baseline", model, prep, (len(src), len(tgt)), _SEARCH, str(file)
-        ),
+        experiment=experiment(f"{file.name} of Nematus", "nematus-baseline", model, prep, src, tgt, _SEARCH, str(file)),
         parameters=weights.found,
         src=src.vocabulary,
         tgt=tgt.vocabulary,

@@ -81,7 +81,7 @@ def read(path: Path) -> Found:
         toolkit="Marian of transformers",
         notes=(*notes, *config.not_applied(_NEUTRAL | {"bad_words_ids": [[config.values.get("pad_token_id")]]})),
         experiment=experiment(
-            f"{file.name} of transformers", "transformer-base", model, prep, (len(src), len(tgt)), config.search(),
+            f"{file.name} of transformers", "transformer-base", model, prep, src, tgt, config.search(),
             str(config.generation if _SEARCH & config.overridden.keys() else config.path),
         ),
         parameters=weights.found,
