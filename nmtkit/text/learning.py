@@ -1,7 +1,7 @@
 """Learning truecasing models, BPE merges and SentencePiece models from the clean training text."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache, partial
 from itertools import chain
 from pathlib import Path
@@ -51,9 +51,9 @@ def learn_segmenters(work: Work, kept: int, pool: Workers) -> None:
     """Learn the missing BPE or SentencePiece models on the truecased words, jointly or for each side."""
     prep, files = work.prep, TextFiles(work.folder)
     assert prep.merges is not None, "chosen before"
-    for kind, path, learn, amount, what in (
-        ("bpe", files.merges, _learn_merges, prep.merges, "BPE merges"),
-        ("sentencepiece", files.sentencepieces, _learn_sentencepieces, prep.pieces, "SentencePiece pieces"),
+    for kind, path, amount, what in (
+        ("bpe", files.merges, prep.merges, "BPE merges"),
+        ("sentencepiece", files.sentencepieces, prep.pieces, "SentencePiece pieces"),
     ):
         sides = [s for s, side in zip(SIDES, (prep.src, prep.tgt), strict=True) if side.segmentation == kind]
         if all(path(side).exists() for side in sides):
@@ -64,24 +64,20 @@ def learn_segmenters(work: Work, kept: int, pool: Workers) -> None:
             truecaser = files.truecasing(side) if files.truecasing(side).exists() else None
             runs[side] = _count(work, side, "words", partial(_words, truecaser, languages[side]), kept, pool)
         # Two groups learn at the same time, sharing the memory, in processes that return it to the system at their end.
-        function = partial(learn, prep, _LEARNT_FROM // len(groups))
+        learn = partial(_learn, prep, kind, _LEARNT_FROM // len(groups))
         with progress(f"learning {amount:,} {what}"), Workers(min(pool.count, 2)) as learners:
-            learnt = list(learners.map(function, [[run for side in group for run in runs[side]] for group in groups]))
+            learnt = list(learners.map(learn, [[run for side in group for run in runs[side]] for group in groups]))
         for group, model in zip(groups, learnt, strict=True):
             for side in group:
                 write_file(path(side), model)
 
 
-def _learn_merges(prep: Prep, limit: int, runs: Sequence[Path]) -> bytes:
-    """Merges from the ``limit`` most frequent words of the runs."""
+def _learn(prep: Prep, kind: str, limit: int, runs: Sequence[Path]) -> bytes:
+    """BPE merges or a SentencePiece model from the ``limit`` most frequent words of the runs."""
     counts = Counter(dict(most_frequent(runs, limit)))
-    assert prep.merges is not None, "chosen before"
-    return learn_merges(counts, prep.merges).encode()
-
-
-def _learn_sentencepieces(prep: Prep, limit: int, runs: Sequence[Path]) -> bytes:
-    """A unigram model from the ``limit`` most frequent words of the runs."""
-    counts = Counter(dict(most_frequent(runs, limit)))
+    if kind == "bpe":
+        assert prep.merges is not None, "chosen before"
+        return learn_merges(counts, prep.merges).encode()
     return learn_sentencepieces(counts, prep.pieces, (prep.src.language, prep.tgt.language), MASKS if prep.mask else ())
 
 
@@ -108,10 +104,10 @@ def _cases(chunk: Chunk) -> Counter[str]:
 
 def _words(truecaser: Path | None, language: str, chunk: Chunk) -> Counter[str]:
     """Counts of the words of a chunk, truecased if there is a model."""
-    sentences = (
-        split_lines(chunk) if truecaser is None else map(_truecaser(truecaser, language).apply, split_lines(chunk))
-    )
-    return Counter(chain.from_iterable(sentences))
+    words: Iterable[list[str]] = split_lines(chunk)
+    if truecaser is not None:
+        words = map(_truecaser(truecaser, language).apply, words)
+    return Counter(chain.from_iterable(words))
 
 
 # Per process and side; a work folder is named after its settings.
