@@ -37,20 +37,13 @@ class Content(NamedTuple):
     nfd: int  # lines that are not in NFD
 
 
-class Stamp(NamedTuple):
-    """The size and the modification time of a file, which reveal a change."""
-
-    size: int  # bytes
-    modified: int  # nanoseconds
-
-
-def stamp(path: Path) -> Stamp | None:
-    """The stamp of a file; None if it does not exist."""
+def stamp(path: Path) -> tuple[int, int] | None:
+    """The size in bytes and modification time in ns of a file, which reveal a change; None if it does not exist."""
     try:
         found = path.stat()
     except OSError:
         return None
-    return Stamp(found.st_size, found.st_mtime_ns)
+    return found.st_size, found.st_mtime_ns
 
 
 def read_all(raw: Mapping[str, Files], references: Sequence[Path], pool: Workers) -> dict[str, list[Content]]:

@@ -29,7 +29,7 @@ from nmtkit.machine.progress import progress
 from nmtkit.text.development import sample_dev
 from nmtkit.text.hashes import repeated
 from nmtkit.text.manifest import is_data_file, read_json, versions
-from nmtkit.text.raw import Content, Files, Stamp, read, read_all, stamp
+from nmtkit.text.raw import Content, Files, read, read_all, stamp
 from nmtkit.text.settings import Development, Drop, Prep, Side
 from nmtkit.version import __version__
 
@@ -66,7 +66,7 @@ class Work:
     folder: Path
     like: Path | None  # a folder whose truecasing and subword models are used
     made_from: Mapping[str, str]  # settings and checksums, for error messages
-    stamps: Mapping[Path, Stamp | None]  # of the raw files when their contents were read
+    stamps: Mapping[Path, tuple[int, int] | None]  # of the raw files when their contents were read
 
     @classmethod
     @contextmanager
