@@ -9,7 +9,7 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from functools import cache, partial
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 from lxml import etree
@@ -143,10 +143,12 @@ def _places(
 
 
 class _Kept(NamedTuple):
-    """Nodes that are copied, each with the run that contains it, if any."""
+    """Nodes that are copied."""
 
-    nodes: tuple[tuple[Element | None, Element], ...]
+    nodes: tuple[Element, ...]
     layout: str = ""  # the white space between words that they are
+    in_run: bool = False  # whether they need a run around them
+    properties: Element | None = None  # of this run
 
 
 class _Link(NamedTuple):
@@ -211,18 +213,18 @@ def _steps(content: Iterable[Element]) -> Iterator[Step]:
         if len(nodes) > 1:
             yield from _field(nodes)
         elif _is_raised(node) and is_script(_text(node), _text_after(node)):
-            yield Step("start", _Kept(((None, node),)))
+            yield Step("start", _Kept((node,)))
         elif name == "r":
             properties = node.find("{*}rPr")
             for inner in node:
-                yield from _node(inner, node, properties)
+                yield from _node(inner, properties, in_run=True)
         elif name in _CONTAINERS and any(text.text for text in node.iter("{*}t")):
             content = node.find("{*}sdtContent") if name == "sdt" else node
             yield Step("start", node)
             yield from _steps(_content(node if content is None else content))
             yield Step("end")
         else:
-            yield from _node(node, None, node.find("{*}rPr"))
+            yield from _node(node, node.find("{*}rPr"), in_run=False)
 
 
 def _is_raised(node: Element | None) -> bool:
@@ -244,13 +246,13 @@ def _text_after(node: Element) -> str:
     return next((text for each in nodes if not _is_raised(each) and (text := _text(each))), "")
 
 
-def _node(node: Element, run: Element | None, properties: Element | None) -> Iterator[Step]:
-    """A node of a run or, without ``run``, of a paragraph."""
+def _node(node: Element, properties: Element | None, in_run: bool) -> Iterator[Step]:
+    """A node of a run or paragraph."""
     name = local_name(node)
     if name in ("t", "noBreakHyphen"):
         yield Step("text", properties, _BLANK.sub(" ", node.text or "") if name == "t" else "\u2011")
     elif name not in _DROPPED:
-        yield Step("start", _Kept(((run, node),), _LAYOUT.get(name, "")))
+        yield Step("start", _Kept((node,), _LAYOUT.get(name, ""), in_run, properties))
 
 
 def _fields(content: Iterable[Element]) -> Iterator[list[Element]]:
@@ -284,7 +286,7 @@ def _field(nodes: list[Element]) -> Iterator[Step]:
         yield from _steps(nodes[separator + 1 : -1])
         yield Step("end")
     else:
-        yield Step("start", _Kept(tuple((None, node) for node in nodes)))
+        yield Step("start", _Kept(tuple(nodes)))
 
 
 def _put_paragraph(paragraph: Element, segment: Segment, looks: dict[Hashable, Element | None], base: Hashable) -> None:
@@ -296,10 +298,6 @@ def _put_paragraph(paragraph: Element, segment: Segment, looks: dict[Hashable, E
     inside, properties = [paragraph], [looks[base]]
     written: Element | None = None  # the last text, if only markup was written after it
     after_layout = False
-
-    @cache
-    def properties_of(run: Element) -> Element | None:
-        return run.find("{*}rPr")
 
     def run(look: Element | None) -> Element:
         made = etree.SubElement(inside[-1], f"{{{namespace}}}r")
@@ -322,8 +320,8 @@ def _put_paragraph(paragraph: Element, segment: Segment, looks: dict[Hashable, E
                     after_layout = True
                     if written is not None and written.text:
                         written.text = written.text.rstrip(" \t")
-                for of, node in element.nodes:
-                    (inside[-1] if of is None else run(properties_of(of))).append(alone(node))
+                parent = run(element.properties) if element.in_run else inside[-1]
+                parent.extend(map(alone, element.nodes))
                 written = None
         elif isinstance(element, _Link):
             inside[-1].extend(map(alone, element.before if kind == "start" else element.after))
