@@ -8,7 +8,6 @@ import itertools
 import logging
 import re
 import string
-from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from html import unescape
 from typing import NamedTuple
@@ -81,20 +80,14 @@ def find(text: str, patterns: Iterable[re.Pattern[str]], known: Iterable[tuple[i
             spans.append(Span(start, end))
     stripped = ((end - len(text[start:end].lstrip()), start + len(text[start:end].rstrip())) for start, end in known)
     fixed = [Span(start, end) for start, end in stripped if start < end]
-    starts = [span.start for span in fixed]
-    return sorted([*fixed, *(span for span in spans if not _meets(span, fixed, starts))])
+    taken = {place for span in fixed for place in range(*span)}
+    return sorted([*fixed, *(span for span in spans if taken.isdisjoint(range(*span)))])
 
 
 def _is_apart(text: str) -> bool:
     """Whether a placeholder is a tag, or an entity that is no letter or apostrophe, and so no part of a word."""
     character = unescape(text)
     return text[0] + text[-1] in ("<>", "&;") and not character.isalpha() and character not in "'’"
-
-
-def _meets(span: Span, fixed: Sequence[Span], starts: Sequence[int]) -> bool:
-    """Whether a span overlaps one of the spans ``fixed``, which are sorted and start at ``starts``."""
-    before = bisect_left(starts, span.end) - 1
-    return before >= 0 and fixed[before].end > span.start
 
 
 def nothing_else(text: str, span: Span, spans: Sequence[Span]) -> bool:
