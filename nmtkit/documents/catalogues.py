@@ -262,9 +262,7 @@ def _read_inline(source: Element) -> Segment:
     """The content of a source element of XLIFF or TMX; its markup is a copy."""
     spaces = next((node.get(XML_SPACE) for node in (source, *source.iterancestors()) if node.get(XML_SPACE)), "default")
     return read_markup(
-        copy.deepcopy(source),
-        lambda element: _INLINE.get(local_name(element), "kept"),
-        collapse=spaces != "preserve",
+        copy.deepcopy(source), lambda element: _INLINE.get(local_name(element), "kept"), collapse=spaces != "preserve"
     )
 
 

@@ -93,10 +93,7 @@ class Service:
         """Raise HttpError for a text that is too long for the request, and UserError for invalid characters."""
         check_characters("text", text)
         limits, times = self.limits, max(request.n_best or 1, request.mbr or 1)
-        for most, what in (
-            (limits.characters, ""),
-            (ATTENTION if request.attention else None, "for `attention` "),
-        ):
+        for most, what in ((limits.characters, ""), (ATTENTION if request.attention else None, "for `attention` ")):
             if most is not None and len(text) * times > most:
                 many = f", {times} times for `n_best` or `mbr`" if times > 1 else ""
                 raise HttpError(413, f"the text has {len(text)} characters{many}; the limit {what}is {most}")
