@@ -11,6 +11,7 @@ from nmtkit.documents.segment import Segment
 from nmtkit.errors import UserError
 
 _PAGES = ("application/xhtml+xml", "application/x-dtbncx+xml")  # the second: the contents before EPUB 3
+_ENCRYPTION = "META-INF/encryption.xml"
 
 
 class Epub:
@@ -23,7 +24,10 @@ class Epub:
         self._archive, self._language = Archive(data), language
         self.segments = list[Segment]()
         self._pages = dict[str, int]()  # the number of segments of each page
-        encrypted = self._encrypted()
+        encrypted = set[str]()  # fonts often are, so that they can be used in one book only
+        if _ENCRYPTION in self._archive.names:
+            references = self._archive.parse(_ENCRYPTION).tree.iter("{*}CipherReference")
+            encrypted = {unquote(reference.get("URI", "")) for reference in references}
         for name in self._names():
             if name in encrypted:
                 raise UserError(f"is encrypted ({name}), as books with copy protection are; it cannot be translated")
@@ -41,14 +45,6 @@ class Epub:
         pages = [item.get("href", "") for item in items if item.get("media-type") in _PAGES]
         paths = (posixpath.join(posixpath.dirname(self._package), unquote(page)) for page in pages)
         return list(dict.fromkeys(map(posixpath.normpath, paths)))
-
-    def _encrypted(self) -> set[str]:
-        """The names of encrypted files; fonts often are, so that they can be used in one book only."""
-        name = "META-INF/encryption.xml"
-        if name not in self._archive.names:
-            return set()
-        references = self._archive.parse(name).tree.iter("{*}CipherReference")
-        return {unquote(reference.get("URI", "")) for reference in references}
 
     def write(self, translated: Sequence[Segment]) -> bytes:
         """The book with these segments in their places."""

@@ -466,8 +466,5 @@ def _empty(node: Node) -> None:
 
 def _depth(root: Node) -> int:
     """How deeply elements are nested."""
-    deepest = depth = 0
-    for event, _ in etree.iterwalk(root, events=("start", "end")):
-        depth += 1 if event == "start" else -1
-        deepest = max(deepest, depth)
-    return deepest
+    steps = (1 if event == "start" else -1 for event, _ in etree.iterwalk(root, events=("start", "end")))
+    return max(accumulate(steps))
