@@ -17,10 +17,9 @@ from starlette.responses import JSONResponse, Response
 from nmtkit.config import build, unknown_key
 from nmtkit.documents.sentences import Span, between, whole_lines
 from nmtkit.errors import UserError
-from nmtkit.serving.engine import Kind
 from nmtkit.serving.languages import direction, language_name
 from nmtkit.serving.limits import ATTENTION, LENGTH, LINE, MORE, TERMS, Limits
-from nmtkit.serving.search import Answer, Description
+from nmtkit.serving.search import Answer, Description, Kind
 from nmtkit.serving.service import Service, check_characters
 from nmtkit.translation.request import WITHOUT_BEAM, WITHOUT_SEARCH, Request
 from nmtkit.translation.translation import DOUBTFUL

@@ -16,14 +16,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from threading import Thread
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from nmtkit.errors import UserError
 from nmtkit.machine.processes import WorkerLost
 from nmtkit.serving.limits import QUEUE
 from nmtkit.serving.metrics import Metrics
-from nmtkit.serving.search import Answer, Batch, ModelLost
-from nmtkit.translation.request import Request
+from nmtkit.serving.search import Answer, Batch, Kind, ModelLost
 
 log = logging.getLogger(__name__)
 
@@ -44,14 +43,6 @@ class Busy(Exception):
     def __init__(self, reason: str, seconds: int) -> None:
         super().__init__(reason)
         self.seconds = seconds
-
-
-class Kind(NamedTuple):
-    """What sentences of one batch must have in common."""
-
-    model: str
-    request: Request
-    full: bool
 
 
 class _Work:
@@ -226,7 +217,7 @@ class Engine:
         kind, targets = batch[0][0].kind, None
         if kind.request.prefixes or kind.request.references:
             targets = [work.targets[i] for work, i in batch if work.targets is not None]
-        query = Batch(kind.model, kind.request, kind.full, [work.sentences[i] for work, i in batch], targets)
+        query = Batch(kind, [work.sentences[i] for work, i in batch], targets)
         try:
             answers = await self._in_thread(query)
         except Exception as error:

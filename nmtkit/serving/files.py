@@ -27,10 +27,10 @@ from nmtkit.documents.sentences import Span, count_lines
 from nmtkit.documents.translate import Plan, plan
 from nmtkit.errors import UserError
 from nmtkit.serving.api import read
-from nmtkit.serving.engine import Busy, Kind
+from nmtkit.serving.engine import Busy
 from nmtkit.serving.libre import model_between
 from nmtkit.serving.limits import DOCUMENTS, FILE, FILES, MARKS, WAITING
-from nmtkit.serving.search import Answer, Description
+from nmtkit.serving.search import Answer, Description, Kind
 from nmtkit.serving.service import HttpError, Service
 from nmtkit.translation.request import Request
 

@@ -20,9 +20,8 @@ from nmtkit.documents.html import Html
 from nmtkit.documents.sentences import Span, between, count_lines
 from nmtkit.documents.translate import Plan, plan
 from nmtkit.errors import UserError
-from nmtkit.serving.engine import Kind
 from nmtkit.serving.languages import language_name
-from nmtkit.serving.search import Answer, Description
+from nmtkit.serving.search import Answer, Description, Kind
 from nmtkit.serving.service import HttpError, Service
 from nmtkit.translation.request import Request
 

@@ -44,12 +44,18 @@ class Description(NamedTuple):
     stand_ins: tuple[str, ...]  # for placeholders
 
 
-class Batch(NamedTuple):
-    """Sentences that are searched together."""
+class Kind(NamedTuple):
+    """What sentences of one batch must have in common."""
 
     model: str
     request: Request
     full: bool  # with tokens, scores, attention ..., or text only
+
+
+class Batch(NamedTuple):
+    """Sentences that are searched together."""
+
+    kind: Kind
     sentences: Sequence[str]
     targets: Sequence[str] | None  # a prefix or reference of each
 
@@ -107,16 +113,17 @@ def describe(offers: tuple[Offer, ...], request: Request) -> list[Description]:
 
 def search(offers: tuple[Offer, ...], batch: Batch) -> list[Answer]:
     """The answer to each sentence of a batch. Raises UserError like ``Translator.answer``, and ModelLost."""
+    kind = batch.kind
     try:
-        translator = translators_of(offers)[batch.model]
+        translator = translators_of(offers)[kind.model]
     except UserError as error:
         raise ModelLost(str(error)) from None
-    found = translator.answer(batch.sentences, batch.request, batch.targets)
+    found = translator.answer(batch.sentences, kind.request, batch.targets)
     return [
         Answer(
             [each.text for each in best],
-            [] if batch.full else [align(translator, sentence, each) for each in best],
-            _fields(best) if batch.full else "",
+            [] if kind.full else [align(translator, sentence, each) for each in best],
+            _fields(best) if kind.full else "",
         )
         for sentence, best in zip(batch.sentences, found, strict=True)
     ]

@@ -13,10 +13,10 @@ from starlette.requests import Request as HttpRequest
 
 from nmtkit.documents.sentences import Span, count_lines, sentences
 from nmtkit.errors import UserError
-from nmtkit.serving.engine import Engine, Kind
+from nmtkit.serving.engine import Engine
 from nmtkit.serving.limits import ATTENTION, LINE, TERMS, TRANSFER, Limits
 from nmtkit.serving.metrics import Metrics
-from nmtkit.serving.search import Answer, Description
+from nmtkit.serving.search import Answer, Description, Kind
 from nmtkit.translation.request import Request
 
 T = TypeVar("T")

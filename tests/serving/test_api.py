@@ -10,7 +10,7 @@ from nmtkit.errors import UserError
 from nmtkit.serving.api import read
 from nmtkit.serving.languages import direction
 from nmtkit.serving.limits import Limits
-from nmtkit.serving.search import Batch, Offer, describe, search, translators_of
+from nmtkit.serving.search import Batch, Kind, Offer, describe, search, translators_of
 from nmtkit.translation import loading
 from nmtkit.translation.jobs import Models
 from nmtkit.translation.request import Request
@@ -190,7 +190,7 @@ def test_several_models_can_be_offered_as_one(tmp_path: Path, monkeypatch: pytes
     offers = (Offer("ensemble", Models(folders, "cpu", None, None, "float32", None).resolved()),)
     [told] = describe(offers, Request())
     assert (told.name, told.members, told.attention) == ("ensemble", 2, True)
-    [answer] = search(offers, Batch("ensemble", Request(), False, ["a b"], None))
+    [answer] = search(offers, Batch(Kind("ensemble", Request(), False), ["a b"], None))
     assert answer.texts == ["a b"]
     translators_of.cache_clear()
 
@@ -203,6 +203,6 @@ def test_a_server_needs_no_file_of_its_model_any_more(tmp_path: Path, monkeypatc
     [told] = describe(offers, Request())
     assert told.lexicon
     shutil.rmtree(folder)
-    [answer] = search(offers, Batch("run", Request(replace_unk=True), False, ["a z"], None))
+    [answer] = search(offers, Batch(Kind("run", Request(replace_unk=True), False), ["a z"], None))
     assert answer.texts == ["a b"]
     translators_of.cache_clear()

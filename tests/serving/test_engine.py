@@ -12,9 +12,9 @@ import pytest
 
 from nmtkit.errors import UserError
 from nmtkit.serving import engine as engine_module
-from nmtkit.serving.engine import ASIDE, Busy, Engine, Kind
+from nmtkit.serving.engine import ASIDE, Busy, Engine
 from nmtkit.serving.metrics import Metrics
-from nmtkit.serving.search import Answer, Batch
+from nmtkit.serving.search import Answer, Batch, Kind
 from nmtkit.translation.request import Request
 
 ONE = Kind("run", Request(), full=False)
@@ -126,7 +126,7 @@ def test_every_sentence_is_answered_once_and_in_order(workers: int) -> None:
     search, _ = run(test, workers=workers)
     assert sum(len(batch.sentences) for batch in search.batches) == sum(counts)
     for batch in search.batches:
-        assert {kinds[int(text.partition(":")[0])].request for text in batch.sentences} == {batch.request}
+        assert {kinds[int(text.partition(":")[0])].request for text in batch.sentences} == {batch.kind.request}
 
 
 def test_a_sentence_keeps_its_prefix_or_reference() -> None:
