@@ -178,17 +178,13 @@ def trimmed(segment: Segment) -> tuple[Segment, Segment, Segment]:
 
 def joined(parts: Sequence[Segment]) -> Segment:
     """The concatenation of segments."""
-    starts = list(itertools.accumulate((len(part.text) for part in parts), initial=0))
-    return Segment(
-        "".join(part.text for part in parts),
-        tuple(
-            mark._replace(start=mark.start + at, end=mark.end + at)
-            for at, part in zip(starts, parts, strict=False)
-            for mark in part.marks
-        ),
-        tuple((start + at, end + at) for at, part in zip(starts, parts, strict=False) for start, end in part.keep),
-        any(part.doubtful for part in parts),
-    )
+    text, marks, keep = "", list[Mark](), list[tuple[int, int]]()
+    for part in parts:
+        at = len(text)
+        marks += (mark._replace(start=mark.start + at, end=mark.end + at) for mark in part.marks)
+        keep += ((start + at, end + at) for start, end in part.keep)
+        text += part.text
+    return Segment(text, tuple(marks), tuple(keep), any(part.doubtful for part in parts))
 
 
 def divided(segment: Segment, cuts: Sequence[int]) -> list[Segment]:
