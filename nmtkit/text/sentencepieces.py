@@ -6,7 +6,7 @@ The first subword of a word begins with U+2581, so words can be joined again exa
 import io
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ class SentencePieces:
     def __init__(self, model: bytes) -> None:
         self._processor = package().SentencePieceProcessor()
         self._processor.LoadFromSerializedProto(model)  # unlike the constructor, it refuses an empty model
-        self._split = lru_cache(_CACHED_WORDS)(self._segmented)
+        self._split = lru_cache(_CACHED_WORDS)(partial(self._processor.encode, out_type=str))
 
     @classmethod
     def load(cls, path: Path) -> "SentencePieces":
@@ -50,11 +50,7 @@ class SentencePieces:
 
     def apply(self, words: Iterable[str]) -> list[str]:
         """The subwords of all words, concatenated; the first of each word begins with ``MARK``."""
-        return [piece for word in words for piece in self._split(word)]
-
-    def _segmented(self, word: str) -> list[str]:
-        pieces: list[str] = self._processor.encode(plain(word), out_type=str)
-        return pieces
+        return [piece for word in words for piece in self._split(plain(word))]
 
     @staticmethod
     def join(pieces: Iterable[str]) -> list[str]:
