@@ -19,8 +19,7 @@ from lxml import etree
 
 from nmtkit.documents.archive import Xml
 from nmtkit.documents.markup import XML_SPACE, Role, local_name, read_markup, write_markup
-from nmtkit.documents.messages import without_forms
-from nmtkit.documents.places import Places
+from nmtkit.documents.places import Places, without_forms
 from nmtkit.documents.segment import Segment
 from nmtkit.documents.text import decoded, encoded, guessed, line_end
 from nmtkit.errors import UserError

@@ -1,6 +1,7 @@
 """Shared by the formats: a document as a list of places with text, and inline markup as steps."""
 
 import itertools
+import logging
 import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -8,15 +9,19 @@ from contextvars import ContextVar
 from dataclasses import replace
 from functools import partial
 from html.parser import HTMLParser
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
 
 from nmtkit.documents.segment import Mark, Segment
-from nmtkit.errors import UserError
+from nmtkit.errors import UserError, counted
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 # Codes in a string, which are copied: times in WebVTT, overrides in SubStation Alpha.
 _CODE = re.compile(r"<[0-9][0-9:.]*>|\{\\[^{}]*\}")
 # An identifier, such as #fff, img/a.png, en-US and onClick, but not 1st, he/she, e.g. or Wi-Fi.
 _IDENTIFIER = re.compile(r"(?=/|.*(?:[_#\\]|[a-zA-Z]\d|\.\w\w|//|[a-z][A-Z])|[a-z]{2,3}-[A-Z])[\w./\\#:-]+", re.ASCII)
+_FORMS = re.compile(r"\{\s*[^\s{},]+\s*,\s*(?:plural|select|selectordinal|choice)\s*,")  # choice is Java's
 _TAGGED = 20_000  # characters of a string in which tags are recognised
 _UNENDED = re.compile(r"<[a-zA-Z/!?][^<>]*(?:<|$)")
 MOST = ContextVar[int | None]("MOST", default=None)  # places in a document; a server limits them before it reads one
@@ -260,6 +265,22 @@ class Places:
         for put, segment in zip(self._puts, translated, strict=True):
             put(segment)
         return self._save()
+
+
+def without_forms(strings: Iterable[tuple[str, T]]) -> Iterator[tuple[str, T]]:
+    """The strings, each with its place, except ICU messages with plural or select forms; warns of these once.
+
+    A translation needs its language's own forms, which may be more or fewer, and each form would be a sentence by
+    itself: ``{n, plural, one {# dog} other {# dogs}}``.
+    """
+    left = 0
+    for string, place in strings:
+        if _FORMS.search(string):
+            left += 1
+        else:
+            yield string, place
+    if left:
+        log.warning(f"{counted(left, 'ICU message')} with plural or select forms left untranslated")
 
 
 def _is_prose(line: str) -> bool:

@@ -4,8 +4,7 @@ import re
 from collections.abc import Sequence
 from functools import partial
 
-from nmtkit.documents.messages import without_forms
-from nmtkit.documents.places import Places
+from nmtkit.documents.places import Places, without_forms
 from nmtkit.documents.text import decoded, encoded
 from nmtkit.errors import UserError, counted
 
