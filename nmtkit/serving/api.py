@@ -86,7 +86,7 @@ async def translate(service: Service, http: HttpRequest) -> Response:
     service.check_text(text, request)
     if asked.lines is not None and not asked.split:
         spans = whole_lines(asked.lines)
-        service.check_sentences(spans)
+        service.check_lengths([*map(len, asked.lines)])
     else:
         split = service.split if asked.split is None else asked.split
         [spans] = await service.sentences([text], model.source, split)

@@ -23,7 +23,7 @@ from starlette.responses import JSONResponse, Response
 from nmtkit.documents.formats import read_document
 from nmtkit.documents.places import MOST, TooLarge
 from nmtkit.documents.segment import Document
-from nmtkit.documents.sentences import Span, count_lines
+from nmtkit.documents.sentences import count_lines
 from nmtkit.documents.translate import Plan, plan
 from nmtkit.errors import UserError
 from nmtkit.serving.api import read
@@ -164,7 +164,7 @@ def _read(service: Service, model: Description, name: str, content: bytes, colum
     service.check_text("\n".join(segment.text for segment in document.segments), service.request)
     service.check_number(sum(count_lines(segment.text) for segment in document.segments))
     planned = plan(document.segments, model.source, model.target, model.stand_ins, split=service.split)
-    service.check_sentences(Span(0, len(sentence)) for sentence in planned.sentences)
+    service.check_lengths([*map(len, planned.sentences)])
     return document, planned
 
 

@@ -17,7 +17,7 @@ from starlette.responses import JSONResponse, Response
 from nmtkit.config import build
 from nmtkit.documents.formats import SUFFIXES
 from nmtkit.documents.html import Html
-from nmtkit.documents.sentences import Span, between, count_lines
+from nmtkit.documents.sentences import between, count_lines
 from nmtkit.documents.translate import Plan, plan
 from nmtkit.errors import UserError
 from nmtkit.serving.languages import language_name
@@ -182,7 +182,7 @@ def _read(service: Service, model: Description, texts: Sequence[str]) -> tuple[l
     service.check_number(sum(count_lines(segment.text) for page in pages for segment in page.segments))
     plans = [plan(page.segments, model.source, model.target, model.stand_ins, split=service.split) for page in pages]
     sources = [source for each in plans for source in each.sentences]
-    service.check_sentences(Span(0, len(source)) for source in sources)
+    service.check_lengths([*map(len, sources)])
     return list(zip(pages, plans, strict=True)), sources
 
 

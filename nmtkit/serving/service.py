@@ -2,9 +2,8 @@
 
 import asyncio
 import hmac
-import itertools
 import json
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -102,20 +101,18 @@ class Service:
         """The sentences of each text. Raises HttpError for too many lines or sentences, or one that is too long."""
         self.check_number(sum(map(count_lines, texts)))  # before they are split, which takes longer
 
-        def each() -> list[list[Span]]:
+        def split_all() -> list[list[Span]]:
             return [sentences(text, language, split) for text in texts]
 
         # Short texts are split in milliseconds, and need not wait for a thread.
-        spans = each() if sum(map(len, texts)) <= LINE else await self.engine.aside(each)
-        self.check_sentences(itertools.chain.from_iterable(spans))
+        spans = split_all() if sum(map(len, texts)) <= LINE else await self.engine.aside(split_all)
+        self.check_lengths([span.end - span.start for each in spans for span in each])
         return spans
 
-    def check_sentences(self, spans: Iterable[Span]) -> None:
+    def check_lengths(self, lengths: Sequence[int]) -> None:
         """Raise HttpError for too many lines or sentences, or one that is too long."""
-        lengths = [span.end - span.start for span in spans]
         self.check_number(len(lengths))
-        longest = max(lengths, default=0)
-        if longest > LINE:
+        if (longest := max(lengths, default=0)) > LINE:
             raise HttpError(413, f"a line or sentence has {longest} characters, more than {LINE}")
 
     def check_number(self, number: int) -> None:
