@@ -35,17 +35,14 @@ def sample(path: Path, lines: int) -> Iterable[str]:
 
 def round_trip(pipeline: TextPipeline, lines: Iterable[str]) -> RoundTrip:
     """Tokenise and detokenise lines, and compare them in the normal form of the side, lower-cased if the side is."""
-    total = same = 0
-    first: tuple[str, str] | tuple[None, None] = None, None
+    side, total, changed = pipeline.side, 0, list[tuple[str, str]]()
     for line in lines:
-        written = in_form(pipeline.side, lower(line, pipeline.side.case) if pipeline.side.lowercase else line)
-        back = pipeline.text(pipeline.tokens(line))
         total += 1
-        if written.split() == back.split():
-            same += 1
-        elif first[0] is None:
-            first = line, back
-    return RoundTrip(total, same, *first)
+        written = in_form(side, lower(line, side.case) if side.lowercase else line)
+        back = pipeline.text(pipeline.tokens(line))
+        if written.split() != back.split():
+            changed.append((line, back))
+    return RoundTrip(total, total - len(changed), *(changed[0] if changed else (None, None)))
 
 
 def describe_loss(trip: Mapping[str, Any]) -> str:
