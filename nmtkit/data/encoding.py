@@ -150,7 +150,7 @@ def _count_words(path: Path, manifest: Mapping[str, Any], staging: Path, pool: W
 
     def write() -> None:
         runs.append(staging / f"{path.name}.{len(runs)}.words")
-        write_run(runs[-1], counts)
+        write_run(runs[-1], sorted(counts.items()))
         counts.clear()
 
     with progress(f"counting words of {path.name}", manifest[path.name]["lines"]) as advance:

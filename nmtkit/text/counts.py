@@ -4,7 +4,7 @@ A run is a text file of ``word<TAB>count`` lines, sorted by word.
 """
 
 import heapq
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -14,9 +14,10 @@ from nmtkit.lines import atomic_write, staging_folder
 _AT_ONCE = 100  # open files; some systems allow only 256 per process
 
 
-def write_run(path: Path, counts: Mapping[str, int]) -> None:
-    """Write counts as a run."""
-    _write(path, ((word, counts[word]) for word in sorted(counts)))
+def write_run(path: Path, entries: Iterable[tuple[str, int]]) -> None:
+    """Write words, sorted, with their counts."""
+    with atomic_write(path) as file:
+        file.writelines(f"{word}\t{count}\n" for word, count in entries)
 
 
 def merged(runs: Sequence[Path]) -> Iterator[tuple[str, int]]:
@@ -30,14 +31,8 @@ def merged(runs: Sequence[Path]) -> Iterator[tuple[str, int]]:
         larger = []
         for start in range(0, len(runs), _AT_ONCE):
             larger.append(folder / str(start))
-            _write(larger[-1], merged(runs[start : start + _AT_ONCE]))
+            write_run(larger[-1], merged(runs[start : start + _AT_ONCE]))
         yield from merged(larger)
-
-
-def _write(run: Path, entries: Iterable[tuple[str, int]]) -> None:
-    """Write sorted words with their counts."""
-    with atomic_write(run) as file:
-        file.writelines(f"{word}\t{count}\n" for word, count in entries)
 
 
 def _read(run: Path) -> Iterator[tuple[str, int]]:

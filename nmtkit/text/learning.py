@@ -93,7 +93,7 @@ def _count(
             for chunk_counts in pool.map(function, work.tokens(shard, side)):
                 counts.update(chunk_counts)
                 advance(CHUNK_LINES)
-            write_run(runs[shard], counts)
+            write_run(runs[shard], sorted(counts.items()))
     return list(runs.values())
 
 

@@ -16,7 +16,7 @@ def test_merging_runs_adds_their_counts(tmp_path_factory: pytest.TempPathFactory
     folder = tmp_path_factory.mktemp("runs")
     runs = [folder / str(number) for number in range(len(counts))]
     for run, found in zip(runs, counts, strict=True):
-        write_run(run, found)
+        write_run(run, sorted(found.items()))
     total = sum(map(Counter, counts), Counter[str]())
     assert list(merged(runs)) == sorted(total.items())
     ordered = sorted(total.items(), key=lambda item: (-item[1], item[0]))
