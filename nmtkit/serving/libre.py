@@ -82,15 +82,13 @@ async def translate(service: Service, http: HttpRequest) -> Response:
 
 async def languages(service: Service, http: HttpRequest) -> Response:
     """The source languages, each with its target languages."""
-    targets: dict[str, list[str]] = {}
+    targets: dict[str, dict[str, None]] = {}  # in order
     for model in service.models.values():
-        known = targets.setdefault(model.source, [])
-        if model.target not in known:
-            known.append(model.target)
+        targets.setdefault(model.source, {})[model.target] = None
     # Languages that are only targets are listed too, because clients look up names here.
     for model in service.models.values():
-        targets.setdefault(model.target, [])
-    return JSONResponse([{"code": code, "name": language_name(code), "targets": to} for code, to in targets.items()])
+        targets.setdefault(model.target, {})
+    return JSONResponse([{"code": code, "name": language_name(code), "targets": [*to]} for code, to in targets.items()])
 
 
 async def settings(service: Service, http: HttpRequest) -> Response:
