@@ -1,7 +1,6 @@
 """Vocabularies: words and their ids."""
 
 import hashlib
-import heapq
 import re
 import sys
 from collections.abc import Iterable, Sequence, Set
@@ -11,6 +10,7 @@ from pathlib import Path
 from nmtkit.errors import UserError
 from nmtkit.lines import atomic_write, read_lines
 from nmtkit.symbols import SPELLINGS, UNK, UNKPOS
+from nmtkit.text.counts import most_frequent
 
 ALL_SYMBOLS = frozenset((*SPELLINGS, *UNKPOS))
 
@@ -43,8 +43,7 @@ class Vocabulary:
         """
         symbols = (*SPELLINGS, *UNKPOS) if annotated else SPELLINGS
         enough = ((word, n) for word, n in counts if n >= min_count and word not in ALL_SYMBOLS)
-        limit = sys.maxsize if size is None else size - len(symbols)
-        frequent = heapq.nsmallest(limit, enough, key=lambda item: (-item[1], item[0]))
+        frequent = most_frequent(enough, sys.maxsize if size is None else size - len(symbols))
         return cls([*symbols, *(word for word, _ in frequent)], [0] * len(symbols) + [n for _, n in frequent])
 
     @classmethod

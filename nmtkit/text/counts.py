@@ -44,6 +44,6 @@ def _read(run: Path) -> Iterator[tuple[str, int]]:
             yield word, int(count)
 
 
-def most_frequent(runs: Sequence[Path], limit: int) -> list[tuple[str, int]]:
+def most_frequent(counts: Iterable[tuple[str, int]], limit: int) -> list[tuple[str, int]]:
     """The ``limit`` most frequent words, most frequent first; ties in alphabetical order."""
-    return heapq.nsmallest(limit, merged(runs), key=lambda item: (-item[1], item[0]))
+    return heapq.nsmallest(limit, counts, key=lambda item: (-item[1], item[0]))

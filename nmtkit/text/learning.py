@@ -11,7 +11,7 @@ from nmtkit.lines import write_file
 from nmtkit.machine.processes import Chunk, Workers
 from nmtkit.machine.progress import progress
 from nmtkit.text.bpe import learn_merges
-from nmtkit.text.counts import most_frequent, write_run
+from nmtkit.text.counts import merged, most_frequent, write_run
 from nmtkit.text.placeholders import MASKS
 from nmtkit.text.sentencepieces import learn_sentencepieces
 from nmtkit.text.settings import Prep
@@ -44,7 +44,7 @@ def learn_truecasers(work: Work, kept: int, pool: Workers) -> None:
         model = TextFiles(work.folder).truecasing(side)
         if settings.truecase and not model.exists():
             runs = _count(work, side, "cases", _cases, kept, pool)
-            write_file(model, learn_truecaser(Counter(dict(most_frequent(runs, _LEARNT_FROM))), settings.case))
+            write_file(model, learn_truecaser(Counter(dict(most_frequent(merged(runs), _LEARNT_FROM))), settings.case))
 
 
 def learn_segmenters(work: Work, kept: int, pool: Workers) -> None:
@@ -74,7 +74,7 @@ def learn_segmenters(work: Work, kept: int, pool: Workers) -> None:
 
 def _learn(prep: Prep, kind: str, limit: int, runs: Sequence[Path]) -> bytes:
     """BPE merges or a SentencePiece model from the ``limit`` most frequent words of the runs."""
-    counts = Counter(dict(most_frequent(runs, limit)))
+    counts = Counter(dict(most_frequent(merged(runs), limit)))
     if kind == "bpe":
         assert prep.merges is not None, "chosen before"
         return learn_merges(counts, prep.merges).encode()

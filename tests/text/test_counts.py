@@ -20,8 +20,8 @@ def test_merging_runs_adds_their_counts(tmp_path_factory: pytest.TempPathFactory
     total = sum(map(Counter, counts), Counter[str]())
     assert list(merged(runs)) == sorted(total.items())
     ordered = sorted(total.items(), key=lambda item: (-item[1], item[0]))
-    assert most_frequent(runs, 2) == ordered[:2]
-    assert most_frequent(runs, len(ordered) + 1) == ordered
+    assert most_frequent(merged(runs), 2) == ordered[:2]
+    assert most_frequent(merged(runs), len(ordered) + 1) == ordered
 
 
 @pytest.mark.parametrize("number", [100, 101, 1001])
