@@ -17,10 +17,11 @@ from starlette.responses import JSONResponse, Response
 from nmtkit.config import build, unknown_key
 from nmtkit.documents.sentences import Span, between, whole_lines
 from nmtkit.errors import UserError
-from nmtkit.serving.languages import direction, language_name
+from nmtkit.serving.languages import language_name
 from nmtkit.serving.limits import ATTENTION, LENGTH, LINE, MORE, TERMS, Limits
 from nmtkit.serving.search import Answer, Description, Kind
 from nmtkit.serving.service import Service, check_characters
+from nmtkit.text.scripts import right_to_left
 from nmtkit.translation.request import WITHOUT_BEAM, WITHOUT_SEARCH, Request
 from nmtkit.translation.translation import DOUBTFUL
 
@@ -174,7 +175,7 @@ def _described(model: Description) -> dict[str, Any]:
     return {
         **shown,
         "names": {side: language_name(code) for side, code in codes.items()},
-        "direction": {side: direction(code) for side, code in codes.items()},
+        "direction": {side: "rtl" if right_to_left(code) else "ltr" for side, code in codes.items()},
     }
 
 

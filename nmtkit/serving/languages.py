@@ -1,8 +1,4 @@
-"""Language codes: English names and writing directions."""
-
-from typing import Literal
-
-from nmtkit.text.scripts import right_to_left
+"""English names of languages."""
 
 _NAMES = {
     "ar": "Arabic", "bg": "Bulgarian", "bn": "Bengali", "ca": "Catalan", "cs": "Czech", "da": "Danish", "de": "German",
@@ -22,8 +18,3 @@ _NAMES = {
 def language_name(code: str) -> str:
     """The English name of a language, or the code if it is not in the list."""
     return _NAMES.get(code, code)
-
-
-def direction(code: str) -> Literal["ltr", "rtl"]:
-    """The writing direction of a language."""
-    return "rtl" if right_to_left(code) else "ltr"

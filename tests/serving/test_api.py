@@ -1,3 +1,4 @@
+import asyncio
 import json
 import re
 import shutil
@@ -7,10 +8,10 @@ from typing import Any
 import pytest
 
 from nmtkit.errors import UserError
-from nmtkit.serving.api import read
-from nmtkit.serving.languages import direction
+from nmtkit.serving.api import models, read
 from nmtkit.serving.limits import Limits
-from nmtkit.serving.search import Batch, Kind, Offer, describe, search, translators_of
+from nmtkit.serving.search import Batch, Description, Kind, Offer, describe, search, translators_of
+from nmtkit.serving.service import Service
 from nmtkit.translation import loading
 from nmtkit.translation.jobs import Models
 from nmtkit.translation.request import Request
@@ -32,7 +33,11 @@ def test_models_are_listed_with_languages_and_capabilities(start: Start) -> None
 
 
 def test_a_language_has_the_direction_of_its_script() -> None:
-    assert [direction(code) for code in ("ar", "nqo", "ff-Adlm", "ff", "fr")] == ["rtl", "rtl", "rtl", "ltr", "ltr"]
+    model = Description("run", "nqo", "fr", 1, 1.0, True, 5, False, ())
+    nothing: Any = None
+    service = Service({"run": model}, nothing, Limits(), nothing, Request(), True, None)
+    told = json.loads(bytes(asyncio.run(models(service, nothing)).body))
+    assert told["models"][0]["direction"] == {"source": "rtl", "target": "ltr"}
 
 
 def test_a_text_is_translated_sentence_by_sentence_with_its_own_white_space(start: Start) -> None:
