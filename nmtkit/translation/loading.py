@@ -7,6 +7,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -92,11 +93,7 @@ def load(
         reads.append(list(readers).index(key))
     models = [model for model, _ in members]
     searched = [model.for_search(products) for model in models]
-
-    def together(scorers: Sequence[Scorer]) -> Scorer:
-        shares = weights or [1.0] * len(scorers)
-        return scorers[0] if len(scorers) == 1 else Ensemble(scorers, reads, shares, combine or "prob")
-
+    together = partial(_together, reads=reads, weights=weights or [1.0] * len(models), combine=combine or "prob")
     # Members have the same target vocabulary and postprocessing, so the text files of the first are used for all.
     text = texts[0]
     tgt_vocab = Vocabulary.load(text.vocabulary("tgt"))
@@ -123,6 +120,11 @@ def _check_combination(models: int, combine: Combine | None, weights: Sequence[f
     for weight in weights or ():
         if not 0 < weight < math.inf:  # false for NaN, too
             raise UserError(f"`weights`: {weight:g} is not a number above 0")
+
+
+def _together(scorers: Sequence[Scorer], reads: Sequence[int], weights: Sequence[float], combine: Combine) -> Scorer:
+    """The ensemble of several members, with the arguments of ``Ensemble``; a single member unchanged."""
+    return scorers[0] if len(scorers) == 1 else Ensemble(scorers, reads, weights, combine)
 
 
 def write_ensemble(folders: Sequence[Path], output: Path, combine: Combine, weights: Sequence[float] | None) -> None:
