@@ -132,8 +132,7 @@ def beam_search(
             memory = select(memory, sent(kept, src.device))
         words, parents, alive = _rows(found, living, kept)
         terms = terms and terms.after(kept, parents, words)
-        # In most steps of greedy search, all rows stay where they are.
-        if not np.array_equal(parents, np.arange(len(history[-1].words))):
+        if not np.array_equal(parents, np.arange(len(history[-1].words))):  # in greedy search they mostly are
             state = select(state, sent(parents, src.device))
 
     return _finished(endings, n_best, history, lengths, block)
