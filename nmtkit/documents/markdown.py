@@ -27,7 +27,7 @@ _BLOCK = re.compile(
     r"^(\d{1,9}(?=[.)](?:\s|$)))?(?=(?:#+|[+*-])(?:\s|$)|[-=]+\s*$|(?<=\d)[.)]|>|```|~~~|:::|\[[^\]]*\]:)", re.MULTILINE
 )
 _BOX = re.compile(r"\[[ xX]\][ \t]+")  # of a task
-_ATTRIBUTES = re.compile(r"[ \t]+\{[#.:-][^{}\n]*\}$")  # of a heading
+_ATTRIBUTES = re.compile(r"(?<![ \t])[ \t]+\{[#.:-][^{}\n]*\}$")  # of a heading; in linear time
 _TOML = re.compile(r"\A\+\+\+(\n.*?^)\+\+\+$", re.DOTALL | re.MULTILINE)
 _TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9-]*)")
 _EMPHASIS = ("em", "strong", "s")

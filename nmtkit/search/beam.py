@@ -132,7 +132,7 @@ def beam_search(
             memory = select(memory, sent(kept, src.device))
         words, parents, alive = _rows(found, living, kept)
         terms = terms and terms.after(kept, parents, words)
-        if not np.array_equal(parents, np.arange(len(history[-1].words))):  # in greedy search they mostly are
+        if not np.array_equal(parents, np.arange(len(history[-1].words))):  # in greedy search, rows mostly stay
             state = select(state, sent(parents, src.device))
 
     return _finished(endings, n_best, history, lengths, block)

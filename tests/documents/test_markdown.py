@@ -162,3 +162,8 @@ def test_markdown_in_a_translation_is_text() -> None:
     assert put("word", "a *b* `c`") == "a \\*b\\* \\`c\\`"
     assert put("word", "1. one") == "1\\. one"
     assert put("| a |\n|---|\n", "x | y") == "| x \\| y |\n|---|\n"
+
+
+def test_a_heading_of_many_spaces_is_read_in_linear_time() -> None:
+    [segment] = read(b"# One" + b" " * 200_000 + b"two").segments
+    assert segment.text.split() == ["One", "two"]
