@@ -644,8 +644,9 @@ def test_benchmarks_measure_a_tiny_model() -> None:
     for options in (["--jobs", "2"], ["--precision", "int8"], ["--shortlist", "30"]):
         found = json.loads(output("translate.py", *TINY, "--sentences", "6", "--words", "9", *options, "--json"))
         assert found["words_per_second"] == pytest.approx(9 * found["sentences_per_second"])
-    table = output("recurrences.py", "--width", "8", "--rows", "3", "--steps", "4").splitlines()
-    assert [line.split("|")[1].strip() for line in table[-3:]] == ["GRU", "LAU", "LSTM"]
+    for dtype in ("float32", "bfloat16"):
+        table = output("recurrences.py", "--width", "8", "--rows", "3", "--steps", "4", "--dtype", dtype).splitlines()
+        assert [line.split("|")[1].strip() for line in table[-3:]] == ["GRU", "LAU", "LSTM"]
     assert [line.split("|")[1].strip() for line in output("loading.py", "20000", "40000").splitlines()[2:]] == [
         "20,000", "40,000",
     ]  # fmt: skip

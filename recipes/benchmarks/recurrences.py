@@ -7,7 +7,8 @@
 All transform their inputs (rows x width at each step) and compute gradients of inputs and weights. torch's GRU resets
 after the product and its LSTM has no peepholes; it has no LAU. The share is that of the ceiling, the measured rate of
 one product (steps * rows, width) x (width, 3 * width). Rounds are interleaved, so that the load of the machine is the
-same for all. On a GPU, torch's cells are cuDNN's.
+same for all. With bfloat16, ours multiply float32 weights by autocast, as in training, and torch's have weights in
+bfloat16. On a GPU, torch's cells are cuDNN's, and all are replayed as CUDA graphs, also as in training.
 """
 
 import argparse
@@ -27,16 +28,16 @@ Layer = Callable[[Tensor], Tensor]
 Ways = dict[str, tuple[Layer, list[Tensor]]]  # implementations with their weights
 
 
-def leaf(*shape: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+def leaf(*shape: int, device: torch.device, dtype: torch.dtype = torch.float32) -> Tensor:
     return (0.05 * torch.randn(shape)).to(device, dtype).requires_grad_()
 
 
 def layers(width: int, rows: int, dtype: torch.dtype, device: torch.device) -> dict[str, tuple[int, Ways]]:
     """For each recurrence, the number of square matrices in a step, and its implementations."""
     zero = torch.zeros(rows, width, device=device)
-    w3, w4, w5 = (leaf(width, n * width, dtype=dtype, device=device) for n in (3, 4, 5))
-    u, u2, u4 = (leaf(width, n * width, dtype=dtype, device=device) for n in (1, 2, 4))
-    bias, peepholes = (leaf(*shape, dtype=torch.float32, device=device) for shape in ((4 * width,), (3, width)))
+    w3, w4, w5 = (leaf(width, n * width, device=device) for n in (3, 4, 5))
+    u, u2, u4 = (leaf(width, n * width, device=device) for n in (1, 2, 4))
+    bias, peepholes = (leaf(*shape, device=device) for shape in ((4 * width,), (3, width)))
 
     def lau_step(x: Tensor, h: Tensor, u4: Matrix) -> Tensor:
         return gated.lau(x, h, u4, None, *bias.view(4, -1).split([3, 1]), None)
@@ -88,14 +89,31 @@ def layers(width: int, rows: int, dtype: torch.dtype, device: torch.device) -> d
 def compare(ways: Ways, x: Tensor, rounds: int) -> dict[str, list[float]]:
     """Seconds of each implementation, after a warm-up round."""
     times: dict[str, list[float]] = {way: [] for way in ways}
+    prepared = {way: replayed(partial(step, layer, x, weights), x.device) for way, (layer, weights) in ways.items()}
     for _ in range(1 + rounds):
-        for way, (layer, weights) in ways.items():
-            times[way] += seconds(partial(step, layer, x, weights), 1, clock_of(x.device))
+        for way, run in prepared.items():
+            times[way] += seconds(run, 1, clock_of(x.device))
     return {way: found[1:] for way, found in times.items()}
 
 
 def step(layer: Layer, x: Tensor, weights: list[Tensor]) -> None:
-    torch.autograd.grad(layer(x).sum(), [x, *weights])
+    with torch.autocast(x.device.type, torch.bfloat16, enabled=x.dtype == torch.bfloat16):
+        outputs = layer(x)
+    torch.autograd.grad(outputs.sum(), [x, *weights])
+
+
+def replayed(run: Callable[[], None], device: torch.device) -> Callable[[], None]:
+    """The same work, on a GPU as the replay of a CUDA graph."""
+    if device.type == "cpu":
+        return run
+    with torch.cuda.stream(torch.cuda.Stream(device)):  # kernels are compiled outside the graph
+        run()
+        run()
+    torch.cuda.synchronize(device)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        run()
+    return graph.replay
 
 
 def main() -> None:
