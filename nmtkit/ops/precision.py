@@ -5,11 +5,14 @@ default and stays off: GPUs that have it also have bfloat16, which is faster sti
 float32 is requested only for its precision. No model uses cuDNN convolutions, where TF32 is on by default.
 """
 
+import logging
 import timeit
 from functools import cache
 from typing import Literal
 
 import torch
+
+log = logging.getLogger(__name__)
 
 TrainingPrecision = Literal["auto", "float32", "bfloat16"]
 Precision = Literal["auto", "float32", "bfloat16", "int8"]  # of search, which needs no gradients
@@ -18,6 +21,8 @@ Products = Literal["float32", "bfloat16", "int8"]  # a precision resolved for a 
 
 def resolve(precision: Precision, device: torch.device) -> Products:
     """``auto`` is bfloat16 if products are faster in it than in float32, measured once per process on a CPU."""
+    if precision == "bfloat16" and device.type == "cpu":
+        _warn_if_emulated()
     if precision != "auto":
         return precision
     if device.type == "cuda":
@@ -38,6 +43,15 @@ def _bfloat16_is_faster() -> bool:
     get the same precision, however busy the machine is when each is loaded.
     """
     return _seconds(torch.float32) > 1.5 * _seconds(torch.bfloat16)
+
+
+@cache
+def _warn_if_emulated() -> None:
+    """Log once if bfloat16 is far slower than float32: 13 times in training on a processor with AVX2 alone."""
+    times = _seconds(torch.bfloat16) / _seconds(torch.float32)
+    if times > 3:
+        log.warning("this processor has no bfloat16 products: they take %.0f times as long as in float32, which "
+                    "--precision float32 chooses", times)  # fmt: skip
 
 
 def _seconds(dtype: torch.dtype) -> float:

@@ -10,9 +10,12 @@ CPU = torch.device("cpu")
 
 @pytest.fixture(autouse=True)
 def _not_measured_yet() -> Iterator[None]:
-    precision._bfloat16_is_faster.cache_clear()
+    measurements = (precision._bfloat16_is_faster, precision._warn_if_emulated)
+    for measurement in measurements:
+        measurement.cache_clear()
     yield
-    precision._bfloat16_is_faster.cache_clear()
+    for measurement in measurements:
+        measurement.cache_clear()
 
 
 @pytest.mark.parametrize(("low", "expected"), [(1.0, "float32"), (0.7, "float32"), (0.6, "bfloat16")])
@@ -30,7 +33,22 @@ def test_auto_does_not_change_when_the_machine_gets_busy(monkeypatch: pytest.Mon
         assert precision.resolve("auto", CPU) == "bfloat16"
 
 
-def test_a_given_precision_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(precision, "_seconds", {}.__getitem__)
+def test_a_given_precision_is_used_however_slow_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(precision, "_seconds", {torch.float32: 1.0, torch.bfloat16: 100.0}.__getitem__)
     for name in ("float32", "bfloat16", "int8"):
         assert precision.resolve(name, CPU) == name
+
+
+@pytest.mark.parametrize(("low", "warned"), [(0.2, False), (2.9, False), (13.4, True)])
+def test_bfloat16_that_the_processor_only_emulates_is_warned_of_once(
+    low: float, warned: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(precision, "_seconds", {torch.float32: 1.0, torch.bfloat16: low}.__getitem__)
+    for _ in range(2):
+        precision.resolve("bfloat16", CPU)
+    precision.resolve("float32", CPU)
+    expected = (
+        "this processor has no bfloat16 products: they take 13 times as long as in float32, which --precision float32 "
+        "chooses"
+    )
+    assert [record.getMessage() for record in caplog.records] == [expected] * warned
