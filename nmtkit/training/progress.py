@@ -122,7 +122,9 @@ class Progress:
         if regular:
             self.peak = max(ours, self.peak)
             self.stalled = 0 if improved else self.stalled + 1
-            self.decays += settings.schedule.reduces(self.stalled, self.decays)
+            # Only if it has an effect, so that a schedule that is chosen later begins with the full rate.
+            if settings.schedule.kind == "plateau" or settings.clip_factor < 1:
+                self.decays += settings.schedule.reduces(self.stalled, self.decays)
         return improved
 
     def end(self, settings: Training) -> str:

@@ -104,6 +104,15 @@ def test_the_plateau_schedule_reduces_the_rate_at_each_validation_without_improv
     assert rates == [1, 1, 0.5, 0.25, 0.25]
 
 
+def test_a_plateau_schedule_chosen_later_begins_with_the_full_rate() -> None:
+    progress, rates = Progress(), []
+    for progress.update, kind in enumerate(["constant"] * 3 + ["plateau"] * 2, 1):
+        settings = small_experiment(schedule={"kind": kind, "factor": 0.5}).training
+        progress.judge(Validation(1.0, 0.5, 5.0, 10.0, 0.5), settings, regular=True)
+        rates.append(settings.schedule.multiplier(progress.update, progress.decays))
+    assert rates == [1, 1, 1, 0.5, 0.25]
+
+
 def test_a_falling_plateau_reduces_the_rate_at_every_validation_after_the_first_rise(
     data: Path, tmp_path: Path
 ) -> None:
