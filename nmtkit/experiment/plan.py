@@ -99,4 +99,4 @@ def planned_updates(training: Training, src: Encoded, tgt: Encoded) -> int | Non
         per_epoch = ceil(pairs / training.batch_sentences)
     elif isinstance(training.batch_tokens, int):
         per_epoch = ceil((tokens + pairs) / training.batch_tokens)
-    return training.most_updates(per_epoch)
+    return training.most_updates(per_epoch, 0, 0)

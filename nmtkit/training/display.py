@@ -26,6 +26,12 @@ class Display:
         self._task = bar.add_task("", total=total, completed=done, facts="starting") if bar else None
         self._started = self._last = time.monotonic()
 
+    def expect(self, total: int | None) -> None:
+        """Replace the total, because epochs differ in length."""
+        self._total = total
+        if self._bar is not None and self._task is not None:
+            self._bar.update(self._task, total=total)
+
     def show(self, update: int, facts: str) -> None:
         """Show the progress: on a terminal immediately, else every ``PLAIN_SECONDS``."""
         if self._bar is not None and self._task is not None:

@@ -37,7 +37,7 @@ def train(run: Run, validate: Callable[[], Validation]) -> None:
     epoch = run.epoch(pairs)  # a resumed run continues its epoch in the same order
     saved = time.monotonic()  # the last checkpoint
     ahead: list[Batch] = []  # micro-batches of the next update
-    with stop_signals() as received, display(settings.most_updates(len(epoch)), progress.update) as shown:
+    with stop_signals() as received, display(_most_updates(run, epoch), progress.update) as shown:
         # A run killed after its checkpoint has yet to be validated.
         validation = _validate(run, validate, shown) if progress.is_due(settings) else None  # the last one
         stop = 0 if validation is None else _stop(received)
@@ -79,6 +79,7 @@ def train(run: Run, validate: Callable[[], Validation]) -> None:
             if epoch_ended and not (progress.finished or stop):
                 run, pairs = run.next_epoch(pairs)
                 epoch = run.epoch(pairs)
+                shown.expect(_most_updates(run, epoch))
         if progress.update not in run.folder.updates():  # stopped by a signal between two validations
             _save(run)
     if stop == signal.SIGINT:
@@ -89,6 +90,12 @@ def train(run: Run, validate: Callable[[], Validation]) -> None:
 def _stop(received: list[int]) -> int:
     """The highest number of the signals received by any process, so that all agree; 0 if there is none."""
     return distributed.highest(max(received, default=0))
+
+
+def _most_updates(run: Run, epoch: Epoch) -> int | None:
+    """The maximum number of updates of the run if all further epochs are as long as this one; None if not known."""
+    progress = run.progress
+    return run.settings.most_updates(len(epoch), progress.epoch, progress.update - progress.batch)
 
 
 def _end_epoch(run: Run, epoch: Epoch) -> None:

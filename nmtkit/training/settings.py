@@ -80,9 +80,12 @@ class Training:
         """The metric by which checkpoints are ranked."""
         return self.best_metric or self.stop_metric
 
-    def most_updates(self, per_epoch: int | None) -> int | None:
-        """The maximum number of updates of a run, given those of an epoch; None if that is not known."""
-        limits = [self.max_updates, self.max_epochs and per_epoch and self.max_epochs * per_epoch]
+    def most_updates(self, per_epoch: int | None, epochs: int, updates: int) -> int | None:
+        """The maximum number of updates of a run whose first ``epochs`` epochs have had ``updates``.
+
+        per_epoch: the updates of each further epoch. The result is None if it is not known.
+        """
+        limits = [self.max_updates, self.max_epochs and per_epoch and updates + (self.max_epochs - epochs) * per_epoch]
         return min((limit for limit in limits if limit), default=None)
 
     def seed_of(self, what: int | None) -> int:

@@ -61,3 +61,17 @@ def test_on_a_terminal_a_finished_bar_does_not_say_that_it_is_validating(
     bar = [line for line in re.split(r"[\r\n]", capsys.readouterr().err) if "2/2" in line][-1]
     assert "best cross-entropy" in bar
     assert "validating" not in bar
+
+
+def test_no_run_makes_more_updates_than_its_progress_line_says(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    monkeypatch.setattr(display, "PLAIN_SECONDS", 0.0)
+    short = {"batch_sentences": None, "batch_tokens": 40, "concatenations": 1.0, "order_seed": 11, "valid_every": 99}
+    updates = trained(tmp_path, data, max_updates=None, max_epochs=3, **short).update
+    lines = [re.match(r"update (\d+)/(\d+)  ", message) for message in caplog.messages]
+    shown = [(int(line[1]), int(line[2])) for line in lines if line]
+    assert all(update <= total for update, total in shown)
+    assert shown[-1] == (updates, updates)
+    assert {total for _, total in shown} != {updates}  # epochs differ in length
