@@ -36,6 +36,9 @@ T = TypeVar("T")
 # Windows has no flock, no fsync of folders and no select on pipes.
 POSIX = find_spec("fcntl") is not None
 
+# The first bytes of files that are not text: zip, pdf, doc, gz, zst, xz, bz2.
+BINARY = (b"PK\3\4", b"%PDF-", b"\xd0\xcf\x11\xe0", b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ\0", b"BZh91AY&SY")
+
 TEMPORARY = ".*.tmp"  # pattern of files that are being written
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # disk full
@@ -157,9 +160,11 @@ def at_line(path: Path | str, number: int) -> str:
 def conversion(line: bytes) -> str:
     """Advice on how to convert a file to UTF-8, given one of its lines, preferably the first.
 
-    A byte order mark, or more than a quarter of zero bytes, means UTF-16; anything else is taken for Windows-1252,
-    which contains Latin-1.
+    A byte order mark, or more than a quarter of zero bytes, means UTF-16; anything else that begins like text is taken
+    for Windows-1252, which contains Latin-1.
     """
+    if line.startswith(BINARY):
+        return "it is a compressed file or a document; give .gz and .zst files their suffix, and unpack others"
     utf16 = line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or 4 * line.count(0) > len(line)
     return f"convert the file, for example with: iconv -f {'utf-16' if utf16 else 'cp1252'} -t utf-8"
 

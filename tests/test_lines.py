@@ -1,6 +1,8 @@
+import bz2
 import errno
 import gzip
 import io
+import lzma
 import os
 import shutil
 import stat
@@ -112,6 +114,15 @@ def test_bytes_that_are_not_utf8_are_reported_with_file_line_and_remedy(tmp_path
     (tmp_path / "latin").write_bytes(b"good\ncaf\xe9 noir\n")
     with pytest.raises(UserError, match=r"latin:2: byte 0xE9 is not UTF-8; convert .*iconv -f cp1252 -t utf-8"):
         list(read_lines(tmp_path / "latin"))
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zstandard.ZstdCompressor().compress, lzma.compress, bz2.compress])
+def test_a_compressed_file_without_its_suffix_is_not_taken_for_text_in_another_encoding(
+    tmp_path: Path, pack: Callable[[bytes], bytes]
+) -> None:
+    (tmp_path / "text.en").write_bytes(pack(b"good\n" * 100))
+    with pytest.raises(UserError, match=r"text\.en:1: byte 0x.. is not UTF-8; it is a compressed file or a document"):
+        list(read_lines(tmp_path / "text.en"))
 
 
 def test_errors_name_standard_input_that_is_not_utf8(monkeypatch: pytest.MonkeyPatch) -> None:

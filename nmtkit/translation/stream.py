@@ -13,14 +13,13 @@ from functools import cached_property
 from typing import TypeVar
 
 from nmtkit.errors import UserError
-from nmtkit.lines import POSIX, conversion, decode_line
+from nmtkit.lines import BINARY, POSIX, conversion, decode_line
 
 T = TypeVar("T")
 
 FIRST_WINDOW, LARGEST_WINDOW = 32, 2048  # lines that are translated together, sorted by length
 PAUSE = 0.1  # seconds without input after which the lines so far are translated
 WARNINGS = 5  # for lines that are not UTF-8
-_BINARY = (b"PK\3\4", b"%PDF-", b"\xd0\xcf\x11\xe0", b"\x1f\x8b", b"\x28\xb5\x2f\xfd")  # zip, pdf, doc, gz, zst
 
 
 def windows(lines: Iterable[T], ready: Callable[[], bool], first: int) -> Iterator[list[T]]:
@@ -54,8 +53,8 @@ def decoded(raw: Iterable[bytes], place: str, warn: Callable[[str], None]) -> It
     """
     bad = 0
     for number, line in enumerate(raw, 1):
-        if number == 1 and line.startswith(_BINARY):
-            raise UserError(f"{place}: not text; give documents and compressed files their suffix (a.docx, a.gz)")
+        if number == 1 and line.startswith(BINARY):
+            raise UserError(f"{place}: not text; give documents, .gz and .zst files their suffix, and unpack others")
         if number == 1 and line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
             raise UserError(f"{place}: UTF-16, not UTF-8; {conversion(line)}")
         try:

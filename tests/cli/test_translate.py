@@ -1,6 +1,7 @@
 import gzip
 import itertools
 import json
+import lzma
 import os
 import pty
 import signal
@@ -108,13 +109,14 @@ def test_the_unknown_word_and_narrowing_beams_can_be_switched_off(filtered: Call
 
 
 @pytest.mark.parametrize(
-    "content", [docx(""), gzip.compress(b"a\n", mtime=0), zstandard.compress(b"a\n"), b"%PDF-1.7\n"]
+    "content",
+    [docx(""), gzip.compress(b"a\n", mtime=0), zstandard.compress(b"a\n"), lzma.compress(b"a\n"), b"%PDF-1.7\n"],
 )
 def test_a_document_or_a_packed_file_is_not_translated_as_text(filtered: Callable[..., Any], content: bytes) -> None:
     status, out, err = filtered(content)
     assert (status, out) == (1, "")
     assert err == (
-        "nmtkit: error: standard input: not text; give documents and compressed files their suffix (a.docx, a.gz)\n"
+        "nmtkit: error: standard input: not text; give documents, .gz and .zst files their suffix, and unpack others\n"
     )
 
 
