@@ -247,7 +247,7 @@ def examine_round_trip(folder: Path) -> list[Finding]:
         Finding(
             folder / "prep.yaml",
             f"only {trip['same'] / trip['lines']:.1%} of {language}'s lines detokenise exactly: "
-            f"{describe_loss(trip)}; nmtkit prep --tokenizer reversible is lossless",
+            f"{describe_loss(trip)}; nmtkit prep is lossless without its options for tokenisation",
         )
         for language, trip in zip((prep.src.language, prep.tgt.language), trips.values(), strict=False)
         if trip["same"] < ENOUGH * trip["lines"]

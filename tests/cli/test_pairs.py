@@ -407,5 +407,9 @@ def test_doctor_warns_of_text_whose_round_trip_failed_in_prep(tmp_path: Path, nm
     made = nmtkit(*prep, "--tokenizer", "moses")
     assert "  gn: 1 of 10 sampled lines detokenise exactly; \"mba'éichapa nde ka'aru\" becomes \"mba 'é" in made.err
     assert "only 10.0% of gn's lines detokenise exactly" in nmtkit(*doctor).out
+    assert nmtkit(*prep, "--truecase").status == 0
+    found = nmtkit(*doctor).out
+    assert "only 0.0% of gn's lines detokenise exactly: " in found
+    assert "nmtkit prep is lossless without its options for tokenisation\n" in found  # the tokenizer is reversible
     assert "  gn: 10 of 10 sampled lines detokenise exactly\n" in nmtkit(*prep).err
-    assert "come back" not in nmtkit(*doctor).out
+    assert "detokenise" not in nmtkit(*doctor).out
