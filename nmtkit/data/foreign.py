@@ -1,4 +1,4 @@
-"""Vocabulary files of other toolkits, as word lists in the order of ids, without special symbols.
+"""Vocabulary files of nmtkit and other toolkits, as word lists in the order of ids, without special symbols.
 
 fairseq's dict.txt has a word and its count per line, OpenNMT's file the same with a tab, SentencePiece's .vocab a score
 instead of the count, OpenNMT-tf's and JoeyNMT's a word per line. Marian's .yml and Nematus' and Sockeye's .json map
@@ -15,6 +15,7 @@ import yaml
 
 from nmtkit.errors import UserError
 from nmtkit.lines import read_lines
+from nmtkit.symbols import SPELLINGS
 from nmtkit.text.sentencepieces import SentencePieces
 
 # fairseq pads its vocabulary with madeupwords.
@@ -29,9 +30,11 @@ _FLAG = "#fairseq:overwrite"  # at the end of a line that replaces an earlier on
 
 def read_words(path: Path) -> list[str]:
     """The words of a vocabulary file by id, without symbols. Raises UserError if it is invalid or has duplicates."""
-    words = dict[str, None]()
-    for number, word in entries(path):
-        if _SYMBOL.fullmatch(word) or (path.suffix in _NUMBERED and number < 2 and word in _NEMATUS):
+    every, words = entries(path), dict[str, None]()
+    own = tuple(word for _, word in every[: len(SPELLINGS)]) == SPELLINGS  # a vocabulary of nmtkit
+    for number, word in every:
+        nematus = path.suffix in _NUMBERED and number < 2 and word in _NEMATUS
+        if word in SPELLINGS or (not own and (_SYMBOL.fullmatch(word) or nematus)):
             continue
         if word.split() != [word]:
             raise UserError(f"{path}: {word!r} contains white space, so it is no token; remove it from the vocabulary")

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from nmtkit.data.foreign import read_words
+from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError
 from nmtkit.symbols import SPELLINGS
 from nmtkit.text.sentencepieces import SentencePieces, learn_sentencepieces
@@ -31,6 +32,12 @@ FILES = {
 def test_words_of_every_toolkit_are_read_in_order_without_symbols(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text(FILES[name], encoding="utf-8")
     assert read_words(tmp_path / name) == [word for word in WORDS if (name, word) != ("nematus.json", "eos")]
+
+
+def test_a_vocabulary_of_nmtkit_keeps_words_that_are_symbols_of_other_toolkits(tmp_path: Path) -> None:
+    words = [*SPELLINGS, "the", "<mask>", "cat", "madeupword0000"]  # an imported model of fairseq has the last one
+    Vocabulary(words, [0] * len(words)).save(tmp_path / "vocab.src")
+    assert [*SPELLINGS, *read_words(tmp_path / "vocab.src")] == words
 
 
 def test_a_sentencepiece_model_is_a_vocabulary(tmp_path: Path) -> None:
