@@ -192,8 +192,9 @@ def _candidates(
     UNK is among the best only if ``unk``. log_probs (N, V), alive (N,) log P, only (B,).
     """
     width = len(alive) // len(only)
-    # PAD and BOS, the ids below EOS, are never candidates. K words of each row are enough to find K of all its rows.
-    best, words = best_of(log_probs, k if unk else k + 1, EOS)  # (N, k) sorted; NaN comes first
+    # PAD and BOS, the ids below EOS, are never candidates. K words of each row are enough to find K of all its rows,
+    # and one more for each word that may be excluded: UNK, and EOS where terms are missing.
+    best, words = best_of(log_probs, k + (not unk) + (terms is not None), EOS)  # sorted; NaN comes first
     if not unk:
         best = best.masked_fill(words == UNK, -torch.inf)
     own = best.size(1)

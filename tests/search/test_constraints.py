@@ -173,6 +173,21 @@ def test_a_term_may_come_in_part_from_the_prefix(beam: int) -> None:
     assert contains(found.ids, own, PLAIN)
 
 
+@pytest.mark.parametrize("unk", [True, False])
+def test_a_beam_of_one_goes_on_with_a_word_that_the_model_would_leave_unfinished(unk: bool) -> None:
+    class Breaking(Table):
+        """After 5, which a word cannot end with, the likeliest words are the end and then UNK."""
+
+        def row(self, src: Sequence[int], history: Sequence[int]) -> torch.Tensor:
+            likely = [0.0, 0.0, 20.0, 10.0, 5.0, 0.0] if history[-1] == 5 else [0.0, 0.0, 0.0, 0.0, 0.0, 20.0]
+            return torch.tensor(likely).log_softmax(0)
+
+    config, own = Search(beam_size=1, max_len_a=0, max_len_b=9, unk=unk), [[Form((4,), False)]]
+    [[found]] = constrained(config, Breaking(0), [[7]], [own], BPE)
+    assert found.ids[0] == 5
+    assert contains(found.ids, own, BPE)
+
+
 def test_where_the_length_leaves_no_room_the_translation_is_as_long_as_it_may_be() -> None:
     config = Search(beam_size=2, max_len_a=0, max_len_b=2)
     [[found]] = constrained(config, Table(1), [[7]], [[[Form((4, 5, 5), False)]]], PLAIN)
