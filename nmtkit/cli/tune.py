@@ -41,12 +41,12 @@ def _print(title: str, tuned: Tuned) -> None:
     """Print the values by length penalty (rows) and coverage penalty (columns), then the best options."""
     (own, *settings), (value, *values) = tuned.settings, tuned.values
     betas = dict.fromkeys(setting.coverage_penalty for setting in settings)
-    rows: dict[tuple[str, str], list[str]] = {}
+    rows: dict[tuple[str, float], list[str]] = {}
     for setting, found in zip(settings, values, strict=True):
         alpha = f"{setting.alpha:g}" if setting.uses_alpha else ""
         # ``tuning.grid`` has the coverage penalties of each length penalty in one order.
-        rows.setdefault((setting.length_penalty, alpha), []).append(f"{found:.2f}")
-    print_table(title, ["", "alpha", *(f"{beta:g}" for beta in betas)], [[*key, *row] for key, row in rows.items()])
+        rows.setdefault((setting.length_penalty, setting.alpha), [setting.length_penalty, alpha]).append(f"{found:.2f}")
+    print_table(title, ["", "alpha", *(f"{beta:g}" for beta in betas)], list(rows.values()))
     print()
     best = max(tuned.values)
     beam = "" if own.beam_size == tuned.beam_size else f"--beam-size {own.beam_size} "

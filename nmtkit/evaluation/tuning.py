@@ -25,8 +25,9 @@ class Candidate(NamedTuple):
 def grid(search: Search, alphas: Sequence[float], betas: Sequence[float]) -> list[Search]:
     """``search`` with every length penalty, with every alpha if the penalty has one, and with every coverage penalty.
 
-    Raises ValueError for a number that ``Search`` does not accept.
+    A number that is given twice is tried once. Raises ValueError for one that ``Search`` does not accept.
     """
+    alphas, betas = (list(dict.fromkeys(numbers)) for numbers in (alphas, betas))
     forms = [replace(search, length_penalty=penalty) for penalty in ("none", "avg")]
     forms += [replace(search, length_penalty=penalty, alpha=alpha) for penalty in ("gnmt", "power") for alpha in alphas]
     return [replace(form, coverage_penalty=beta) for form in forms for beta in betas]

@@ -32,3 +32,20 @@ def test_a_model_without_attention_has_no_coverage_penalty_to_try_but_none(
     (data / "prep.yaml").write_text(settings)
     found = nmtkit("tune", "-m", "blind", "--betas", "0", "-b", "7")  # the options for translate have this beam, too
     assert "best      --beam-size 7 --length-penalty none --coverage-penalty 0 " in found.out
+
+
+def test_the_table_has_a_row_for_every_alpha_and_none_for_one_that_is_given_twice(
+    tmp_path: Path, nmtkit: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nmtkit.translation.loading.load_model", load_echo)
+    monkeypatch.chdir(tmp_path)
+    data = write_folder(tmp_path / "data")
+    for side in ("src", "tgt"):
+        (data / f"dev.raw.{side}").write_text("a b c d\nlower\n")
+    write_folder(tmp_path / "run")
+    once = nmtkit("tune", "--alphas", "0.5", "--betas", "0,0.1")
+    assert once.status == 0
+    assert nmtkit("tune", "--alphas", "0.5,0.5", "--betas", "0,0.10,0.1") == once
+    alike = nmtkit("tune", "--alphas", "0.50000001,0.50000002", "--betas", "0")
+    assert alike.status == 0
+    assert [line.split()[:2] for line in alike.out.splitlines()[4:8]] == [["gnmt", "0.5"]] * 2 + [["power", "0.5"]] * 2

@@ -42,7 +42,7 @@ def test_the_value_of_a_setting_is_the_metric_of_its_first_ranked_candidates() -
 
 
 def test_the_grid_has_every_setting_once() -> None:
-    found = [(s.length_penalty, s.alpha, s.coverage_penalty) for s in grid(PLAIN, [0.5, 1.0], [0.0, 0.1])]
+    found = [(s.length_penalty, s.alpha, s.coverage_penalty) for s in grid(PLAIN, [0.5, 1.0, 0.5], [0.0, 0.1, 0.1])]
     assert len(found) == len(set(found)) == (2 + 2 * 2) * 2
     with pytest.raises(ValueError, match=r"alpha: 11\.0 is not between 0 and 10"):
         grid(PLAIN, [11.0], [0.0])
