@@ -1,5 +1,6 @@
 """Translation: the translation of a line with scores and alignment; Writer: builds translations from hypotheses."""
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -33,7 +34,7 @@ class Translation:
     written: list[str]  # (T,) the same with unknown words replaced, if requested; "" where one name replaces several
     log_probs: list[float]  # (T + 1,) of the tokens and EOS; for a line in pieces, the last is the sum over all EOS
     source: list[str]  # (S,) as read by the model; by the first member of an ensemble
-    alignment: list[tuple[int, int]] | None  # (source word, target word), counted from 0
+    alignment: list[tuple[int, int]] | None  # (source word, word of ``text``), counted from 0
     looks: tuple[Floats, ...] | None  # attention weights of each piece, (tokens + 1, source tokens + 1) of that piece
     pieces: int  # number of pieces in which the line was translated
     replaced: list[Replacement] | None  # the replacement of each unknown word, if requested
@@ -160,8 +161,8 @@ class Writer:
             score = search.score(sum(log_probs), len(log_probs)) + (coverage if search.coverage_penalty else 0.0)
         written = [token for part in parts for token in part.written]
         links = [link for part in parts for link in part.links]
-        if request.alignment and not request.tokenized:
-            links = self._of_words(links, source, tokens)
+        if request.alignment:
+            links = self._of_words(links, source, written, request.tokenized)
         replaced = [each for part in parts for each in part.replaced or ()]
         seen = [part.seen for part in parts if part.seen is not None]
         looks = tuple(part.attention for part in parts if part.attention is not None)
@@ -181,14 +182,21 @@ class Writer:
         )
 
     def _of_words(
-        self, links: Sequence[tuple[int, int]], source: list[str], tokens: list[str]
+        self, links: Sequence[tuple[int, int]], source: list[str], written: list[str], tokenized: bool
     ) -> list[tuple[int, int]]:
-        """Links between tokens as links between words; those of the subwords of a word are merged."""
-        src_words, tgt_words = self.src_pipeline.word_numbers(source), self.tgt_pipeline.word_numbers(tokens)
-        # A SentencePiece mark without letters belongs to no word.
-        words = len(self.tgt_pipeline.words(tokens))
-        merged = {(src_words[i], tgt_words[j]) for i, j in links if tgt_words[j] < words}
-        return sorted(merged, key=lambda pair: pair[::-1])
+        """Links between tokens as links between words, or tokens, of the text; those of the parts of a word are merged.
+
+        written: with "" where a copied name replaced several tokens, whose links become links to the name.
+        """
+        places = [count - 1 for count in itertools.accumulate(map(bool, written))]
+        kept = [token for token in written if token]
+        src_words, tgt_words, words = [*range(len(source))], [*range(len(kept))], len(kept)
+        if not tokenized:
+            src_words, tgt_words = self.src_pipeline.word_numbers(source), self.tgt_pipeline.word_numbers(kept)
+            # A SentencePiece mark without letters belongs to no word.
+            words = len(self.tgt_pipeline.words(kept))
+        merged = {(src_words[i], tgt_words[places[j]]) for i, j in links}
+        return sorted((pair for pair in merged if pair[1] < words), key=lambda pair: pair[::-1])
 
     def _text(self, tokens: list[str], tokenized: bool) -> str:
         """The tokens of a translation as one line of text; line ends in vocabulary or lexicon entries become spaces."""

@@ -278,6 +278,24 @@ def test_a_name_misspelled_by_subwords_is_copied(tmp_path: Path, monkeypatch: py
     assert list(of_pieces.translate(["a Xyz b"], unknown)) == ["a lower b"]
 
 
+@pytest.mark.parametrize("said", ["a low@@ er b", "a d e b"])
+def test_the_alignment_is_that_of_the_text_in_which_a_copied_name_replaces_tokens_or_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str
+) -> None:
+    guesses = Guesses(said, [0, 1, 3, 4, 5])
+    monkeypatch.setattr(loading, "load_model", lambda *_: (guesses, SimpleNamespace(search=Search(beam_size=2))))
+    folder = write_folder(tmp_path / "run")
+    (folder / "lexicon.tsv").write_text("a\ta\t1\t9\nb\tb\t1\t9\n")
+    request = Request(replace_unk=True, alignment=True)
+    translator = nmtkit.load(folder, device="cpu")
+    [[words]] = translator.answer(["a Xyz b"], request)
+    assert (words.text, words.alignment) == ("a Xyz b", [(0, 0), (1, 1), (2, 2)])
+    [[tokens]] = translator.answer(["a X@@ y@@ z b"], replace(request, tokenized=True))
+    assert (tokens.text, tokens.alignment) == ("a Xyz b", [(0, 0), (1, 1), (3, 1), (4, 2)])
+    [[pieces]] = translator.answer(["a Xyz b a Xyz b"], replace(request, max_input_length=5))
+    assert (pieces.text, pieces.alignment) == ("a Xyz b a Xyz b", [(n, n) for n in range(6)])
+
+
 @pytest.mark.parametrize("n_best", [1, 3])
 def test_a_translation_without_unknown_words_and_names_is_unchanged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n_best: int
