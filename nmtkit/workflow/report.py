@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from nmtkit.config import load_yaml
 from nmtkit.errors import UserError, counted
 from nmtkit.folders import SIDES, ModelFolder, TextFiles
-from nmtkit.lines import write_file
+from nmtkit.lines import atomic_write
 from nmtkit.options import Option, by_keyword, option
 from nmtkit.translation.request import REPLACE_UNK, Request
 from nmtkit.version import __version__
@@ -62,6 +62,16 @@ def write_report(options: ReportOptions) -> Path:
         raise UserError(f"`output` {options.output}: is written as HTML; choose a name that ends in .html")
     if options.types and not options.contrast:
         raise UserError("`types` needs `contrast`")
+    with atomic_write(options.output) as file:  # before the systems translate, so that their work is not lost
+        file.write(_page(options, folders))
+    return Path(options.output)
+
+
+report = by_keyword(ReportOptions, write_report)
+
+
+def _page(options: ReportOptions, folders: Sequence[Path]) -> str:
+    """The report as HTML."""
     entries = read_entries(paths(options.contrast), options.types) if options.contrast else []
     data = Path(options.data)
 
@@ -102,12 +112,7 @@ def write_report(options: ReportOptions) -> Path:
     device = choose_device(options.device)
     searched = f"translated in {resolve('auto', device)} on {device}"
     subtitle = f"{counted(len(said), 'sentence')} of {data}; {searched}; nmtkit {__version__}"
-    page = render(histories, comparison, looks, said, options.count, subtitle)
-    write_file(Path(options.output), page)
-    return Path(options.output)
-
-
-report = by_keyword(ReportOptions, write_report)
+    return render(histories, comparison, looks, said, options.count, subtitle)
 
 
 def _history(folder: ModelFolder) -> "History":

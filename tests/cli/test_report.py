@@ -181,6 +181,11 @@ def test_errors_are_one_line(nmtkit: Run, arguments: list[str], complaint: str) 
     assert not Path("report.html").exists()
 
 
+def test_a_page_that_cannot_be_written_is_an_error_before_a_system_translates(nmtkit: Run) -> None:
+    complaint = "none/report.html: cannot be written: No such file or directory"
+    assert nmtkit("report", "-o", "none/report.html") == (1, "", f"nmtkit: error: {complaint}\n")
+
+
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 MEASURE = """<script>
 document.title = JSON.stringify({
