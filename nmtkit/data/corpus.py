@@ -59,6 +59,7 @@ class Corpus:
 
     def __init__(self, src: "_Sentences", tgt: "_Sentences", couples: NDArray[np.integer[Any]] | None = None) -> None:
         self._sentences = src, tgt
+        self._couples = couples
         self._src, self._tgt = (side if couples is None else _Concatenated(side, couples) for side in self._sentences)
 
     @classmethod
@@ -92,6 +93,12 @@ class Corpus:
     def __len__(self) -> int:
         """The number of pairs, with concatenations."""
         return len(self._src)
+
+    def lines(self, number: int) -> str:
+        """The lines of a pair in the text, from 1, for messages: 17, or 17+4 for a concatenation."""
+        if self._couples is None or number < self.pairs:
+            return str(number + 1)
+        return "+".join(str(row + 1) for row in self._couples[number - self.pairs].tolist())
 
     def lengths(self, rows: NDArray[np.integer[Any]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The source and target lengths, (P,) each, of the pairs ``rows`` (P,)."""

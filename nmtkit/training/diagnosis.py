@@ -26,7 +26,7 @@ def check_gradient(run: Run, rows: np.ndarray, gradient: Gradient, norm: float) 
     """
     progress = run.progress
     place = f"update {progress.update} (epoch {progress.epoch + 1}, batch {progress.batch})"
-    shown = ", ".join(str(row + 1) for row in rows[:4])
+    shown = ", ".join(run.corpus.lines(int(row)) for row in rows[:4])
     lines = f"corpus lines {shown} of {len(rows)} in the batch"
     if not math.isfinite(norm) or not math.isfinite(gradient.loss):
         run.seed_dropout()  # repeats the update with the same dropout

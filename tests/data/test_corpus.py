@@ -286,6 +286,8 @@ def test_concatenations_follow_the_pairs_of_a_corpus(data: Path) -> None:
         assert all(list(side(row)) == list(own(row)) for row in range(pairs))
         for row, (first, second) in enumerate(couples, pairs):
             assert list(side(row)) == [*own(first), *own(second)]
+    assert [whole.lines(row) for row in (0, pairs - 1, pairs, pairs + 1)] == ["1", str(pairs), "4+1", "2+2"]
+    assert corpus.lines(3) == "4"
     rows = np.array([pairs + 1, 2, pairs, 0], np.uint32)
     for lengths, side in zip(whole.lengths(rows), (whole.src, whole.tgt), strict=True):
         assert list(lengths) == [len(side(int(row))) for row in rows]

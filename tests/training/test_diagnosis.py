@@ -31,6 +31,18 @@ def test_a_nan_loss_stops_the_run_and_its_origin_is_named(data: Path, tmp_path: 
         loop.train(run, validations([]))
 
 
+def test_the_lines_of_a_bad_batch_are_those_of_the_text_in_concatenations_too(data: Path, tmp_path: Path) -> None:
+    corpus, planned = Corpus.open(data, "train"), small_experiment(concatenations=1.0)
+    run = small_run(planned, corpus, tmp_path).with_concatenations()
+    with torch.no_grad():
+        run.model.output.bias[5] = float("nan")
+    with pytest.raises(UserError, match=r"corpus lines \d.* of 8 in the batch") as error:
+        loop.train(run, validations([]))
+    named = re.findall(r"\d+", str(error.value).partition("corpus lines ")[2].partition(" of 8")[0])
+    assert len(named) > 4  # at least one concatenation
+    assert all(1 <= int(line) <= len(corpus) for line in named)
+
+
 def test_the_first_module_with_nan_output_is_named() -> None:
     torch.manual_seed(1)
     planned = small_experiment()
