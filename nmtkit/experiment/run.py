@@ -124,6 +124,8 @@ def _resume(
     progress = Progress()
     if saved_steps:
         progress = checkpoint.restore(folder, saved_steps[-1], model, optimizer)
+        # One that was deleted, for example because it was damaged, must not take the place of another.
+        progress.best = [entry for entry in progress.best if int(entry[0]) in saved_steps]
         progress.finished = progress.end(experiment.training)
         if first:  # a folder that cannot be resumed is not changed
             prepare_folder(folder, experiment, data, None)

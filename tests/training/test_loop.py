@@ -409,6 +409,17 @@ def test_a_run_with_a_damaged_checkpoint_is_resumed_from_the_previous_one_with_t
     assert all(torch.equal(tensor, whole[key]) for key, tensor in everything(tmp_path / "run", 12).items())
 
 
+def test_a_deleted_checkpoint_does_not_take_a_place_among_the_best(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    validate, folder = validations([(1.0, bleu) for bleu in (9, 4, 6, 5)]), ModelFolder(tmp_path)
+    monkeypatch.setattr("nmtkit.experiment.run.validate", lambda *_: validate())
+    for last, best in ((2, 1), (4, 3)):
+        trained(tmp_path, data, max_updates=last, valid_every=1, keep_best=1)
+        assert folder.best_updates() == [best]
+        shutil.rmtree(folder.checkpoint(best))
+
+
 def test_two_runs_in_one_folder_are_refused_until_the_first_has_ended(data: Path, tmp_path: Path) -> None:
     hold = "import pathlib, sys; from nmtkit.lines import locked\n"
     hold += "with locked(pathlib.Path(sys.argv[1]), 'training'): print(flush=True); sys.stdin.read()"
