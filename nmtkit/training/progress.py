@@ -131,7 +131,8 @@ class Progress:
         """The stopping criterion that is met, or an empty string."""
         if settings.patience and self.stalled >= settings.patience:
             return f"no {METRICS[settings.stop_metric]} improvement in {counted(settings.patience, 'validation')}"
-        if settings.min_lr and settings.optimizer.lr * settings.schedule.factor**self.decays < settings.min_lr:
+        rate = settings.optimizer.lr * settings.schedule.factor**self.decays
+        if settings.min_lr and self.decays and rate < settings.min_lr:
             return f"a learning rate below {settings.min_lr:g}"
         if settings.max_updates and self.update >= settings.max_updates:
             return counted(settings.max_updates, "update")

@@ -128,6 +128,11 @@ def test_the_run_ends_below_the_minimum_learning_rate(data: Path, tmp_path: Path
     assert progress.finished == "a learning rate below 0.0005"
 
 
+def test_a_rate_that_begins_below_the_minimum_ends_the_run_when_it_is_reduced(data: Path, tmp_path: Path) -> None:
+    progress = run_with_scores(tmp_path, data, [5, 6, 4, 3], schedule={"kind": "plateau"}, min_lr=0.02)
+    assert (progress.update, progress.finished) == (3, "a learning rate below 0.02")
+
+
 def test_speed_and_loss_are_means_since_the_last_validation() -> None:
     window = Window()
     for tokens, seconds in ((100, 1.0), (300, 1.0)):
