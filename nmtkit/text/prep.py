@@ -15,9 +15,20 @@ from pathlib import Path
 from nmtkit.config import dump_yaml, to_dict
 from nmtkit.errors import UserError
 from nmtkit.folders import ALIGN_FILES, SIDES, SPLITS, SideName, TextFiles
-from nmtkit.lines import FULL, file_of, move_into_place, read_lines, real_path, report_write_errors, sync, write_file
+from nmtkit.lines import (
+    FULL,
+    copy_file,
+    file_of,
+    move_into_place,
+    read_lines,
+    real_path,
+    report_write_errors,
+    sync,
+    write_file,
+)
 from nmtkit.machine.processes import Chunk, Workers, chunks
 from nmtkit.machine.progress import progress
+from nmtkit.symbols import SPELLINGS, UNKPOS
 from nmtkit.text.cleaning import clean_shards, report_lost, write_rejected
 from nmtkit.text.learning import choose_merges, learn_segmenters, learn_truecasers
 from nmtkit.text.manifest import DATA_FILES, PrepReport, describe_file, is_data_file, reference_files, versions
@@ -26,7 +37,7 @@ from nmtkit.text.pipeline import TextPipeline, copy_prep
 from nmtkit.text.raw import Files
 from nmtkit.text.round_trip import round_trip, sample
 from nmtkit.text.settings import TWO_FILES, Cleaning, Development, Prep, load_prep
-from nmtkit.text.work import CHUNK_LINES, Work, join_lines, remove, split_lines
+from nmtkit.text.work import CHUNK_LINES, Work, join_lines, remove, split_lines, vocabularies
 
 log = logging.getLogger(__name__)
 
@@ -45,9 +56,10 @@ def prepare(
 
     keep_rejected: a file for the training pairs left out. merge: only merge the shards of ``prepare_part``.
     development: further references, or the number of training pairs to move to a development set. like: a data or
-    model folder whose truecasing and subword models are used, with ``prep`` from ``prep_like``. Raises UserError for
-    unusable text and, without ``merge``, if ``prepare_part`` has left shards made with other settings. An interruption
-    leaves an older data folder unchanged, and the same call resumes at the first unfinished shard.
+    model folder whose truecasing and subword models are used, with ``prep`` from ``prep_like``; subwords that a model's
+    vocabulary lacks are split, as in translation. Raises UserError for unusable text and, without ``merge``, if
+    ``prepare_part`` has left shards made with other settings. An interruption leaves an older data folder unchanged,
+    and the same call resumes at the first unfinished shard.
     """
     if keep_rejected is not None:
         real = real_path(keep_rejected)
@@ -161,6 +173,8 @@ def _make_files(work: Work, pool: Workers) -> None:
         work = _with_merges(work)
     if work.like is not None:
         copy_prep(work.like, work.folder)
+        for path in vocabularies(work.like):
+            copy_file(path, work.folder / path.name)
     write_file(TextFiles(work.folder).settings, dump_yaml(to_dict(work.prep)))
     learn_truecasers(work, kept, pool)
     learn_segmenters(work, kept, pool)
@@ -258,5 +272,10 @@ def _apply(folder: Path, side: SideName, path: Path, chunk: Chunk) -> tuple[int,
     return len(lines), join_lines(map(pipeline.tokens, lines)), "".join(line + "\n" for line in lines).encode()
 
 
-# Per process and side; a work folder is named after its settings.
-_pipeline = lru_cache(maxsize=2)(partial(TextPipeline.load, trusted=True))
+@lru_cache(maxsize=2)  # per process and side; a work folder is named after its settings
+def _pipeline(folder: Path, side: SideName) -> TextPipeline:
+    """The pipeline of a work folder, which may have the vocabulary of a model."""
+    path = TextFiles(folder).vocabulary(side)
+    words = {line.partition("\t")[0] for line in read_lines(path)} if path.is_file() else None
+    known = None if words is None else words.difference(SPELLINGS, UNKPOS)
+    return TextPipeline.load(folder, side, trusted=True, known=known)

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from nmtkit.config import flatten, to_dict
 from nmtkit.errors import UserError
-from nmtkit.folders import SIDES, SPLITS, SideName, TextFiles
+from nmtkit.folders import SIDES, SPLITS, ModelFolder, SideName, TextFiles
 from nmtkit.lines import file_of, locked, raw_lines, real_path, report_write_errors, write_file
 from nmtkit.machine.processes import Chunk, Workers
 from nmtkit.machine.progress import progress
@@ -107,6 +107,7 @@ class Work:
         }  # fmt: skip
         if like is not None:
             learnt = [path for side in SIDES for path in TextFiles(like).learnt(side) if path.is_file()]
+            learnt += vocabularies(like)
             key |= {f"like, {path.name}": hashlib.sha256(path.read_bytes()).hexdigest() for path in learnt}
         folder = output / f".prep-{hashlib.sha256(json.dumps([*key.values()]).encode()).hexdigest()[:12]}"
         with locked(folder, "prep", shared):
@@ -202,6 +203,12 @@ class Work:
         files = [self.shard_file(shard, "hashes") for shard in self.shards]
         with progress("looking for duplicate pairs"):
             return dict(zip(self.shards, repeated(files, self.folder / "repeated"), strict=True))
+
+
+def vocabularies(like: Path) -> list[Path]:
+    """The vocabularies of a model folder, which limit its subwords; those of a data folder do not."""
+    paths = [TextFiles(like).vocabulary(side) for side in SIDES] if ModelFolder(like).config.is_file() else []
+    return [path for path in paths if path.is_file()]
 
 
 def _with_form(side: Side, path: Path, content: Content) -> Side:

@@ -19,12 +19,14 @@ import pytest
 
 import nmtkit.text.cleaning
 import nmtkit.text.work
+from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError
 from nmtkit.lines import read_lines
+from nmtkit.symbols import SPELLINGS
 from nmtkit.text.cleaning import paired_chunks
 from nmtkit.text.manifest import PrepReport, reference_files, verify
-from nmtkit.text.pipeline import TextPipeline
-from nmtkit.text.prep import prepare, prepare_part
+from nmtkit.text.pipeline import TextPipeline, copy_prep
+from nmtkit.text.prep import prep_like, prepare, prepare_part
 from nmtkit.text.raw import Files, find_raw, language_of
 from nmtkit.text.rules import broken_rule
 from nmtkit.text.settings import Cleaning, Development, Prep, Segmentation, Side, Tokenizer, load_prep
@@ -149,6 +151,24 @@ def test_pairs_that_differ_in_a_placeholder_are_one_and_each_is_one_word(tmp_pat
     assert {rule: lost["lines"] for rule, lost in report.manifest["cleaning"].items() if lost["count"]} == {
         "duplicate": [2]
     }
+
+
+def test_text_like_that_of_a_model_has_the_subwords_of_its_translations(raw: dict[str, Files], tmp_path: Path) -> None:
+    prepare(raw, tmp_path / "data", BPE, workers=1)
+    model = tmp_path / "model"
+    model.mkdir()
+    copy_prep(tmp_path / "data", model)
+    (model / "config.yaml").touch()
+    letters = {letter + mark for letter in map(chr, range(33, 0x250)) for mark in ("", "@@")}
+    for side in ("src", "tgt"):
+        vocabulary = Vocabulary([*SPELLINGS, *sorted(letters)], [0] * (len(SPELLINGS) + len(letters)))
+        vocabulary.save(model / f"vocab.{side}")
+    prepare(raw, tmp_path / "more", prep_like(model, Cleaning()), workers=1, like=model)
+    translating = TextPipeline.load(model, "src", known=letters)
+    tokens = [" ".join(translating.tokens(line)) for line in read_lines(raw["dev"].src)]
+    assert list(read_lines(tmp_path / "more" / "dev.src")) == tokens
+    assert {*(tmp_path / "more" / "train.src").read_text().split()} <= letters
+    assert not (tmp_path / "more" / "vocab.src").exists()
 
 
 def test_any_number_of_processes_makes_the_same_folder(raw: dict[str, Files], tmp_path: Path) -> None:
