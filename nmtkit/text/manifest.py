@@ -62,9 +62,9 @@ class PrepReport:
         if self.prep.tgt.segmentation == "sentencepiece":
             return f"{'joint ' if self.prep.joint else ''}SentencePiece of at most {self.prep.pieces:,} pieces"
         merges = [
-            f"{self.manifest['files'][name]['lines'] - 1:,}"  # the first line is the version
-            for name in (TextFiles(self.folder).merges(side).name for side in SIDES)
-            if name in self.manifest["files"]
+            f"{sum(not line.startswith(b'#version:') for line in raw_lines(path)):,}"
+            for path in map(TextFiles(self.folder).merges, SIDES)
+            if path.name in self.manifest["files"]
         ]
         if not merges:
             return "words"

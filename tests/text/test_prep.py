@@ -202,6 +202,11 @@ def test_the_report_counts_the_pairs_kept_and_left_out_by_rule(raw: dict[str, Fi
 def test_the_report_names_the_units_of_each_side(raw: dict[str, Files], tmp_path: Path) -> None:
     assert "en to fr, words\n" in str(prepare(raw, tmp_path / "data", WORDS, workers=1))
     assert "en to fr, BPE of 20 + 20 merges\n" in str(prepare(raw, tmp_path / "data", CASED, workers=1))
+    for path in (tmp_path / "data").glob("bpe.*"):  # as subword-nmt before 0.2 wrote it
+        path.write_text(path.read_text().partition("\n")[2])
+    like = tmp_path / "data"
+    again = prepare(raw, tmp_path / "more", prep_like(like, Cleaning()), workers=1, like=like)
+    assert "en to fr, BPE of 20 + 20 merges\n" in str(again)
 
 
 def test_development_and_test_text_keep_every_line_and_a_copy_as_it_was(raw: dict[str, Files], tmp_path: Path) -> None:
