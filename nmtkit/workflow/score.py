@@ -162,8 +162,8 @@ def _read_files(paths: Sequence[Text], ref_paths: Sequence[Text], options: Score
             )
 
     def pipeline(side: Side, language: str) -> TextPipeline:
-        """A tokenizer without BPE: Moses, as for BLEU in papers, or reversible if the data folder's is."""
-        tokenizer: Tokenizer = "none" if tokenized else "reversible" if side.tokenizer == "reversible" else "moses"
+        """The tokenizer of the data folder, without BPE; if it has none, that of Moses, as for BLEU in papers."""
+        tokenizer: Tokenizer = "none" if tokenized else "moses" if side.tokenizer == "none" else side.tokenizer
         return TextPipeline(Side(language, normalize=False, tokenizer=tokenizer, segmentation="words"))
 
     src_side, tgt_side = (prep.src, prep.tgt) if prep else (Side("en"), Side("en"))

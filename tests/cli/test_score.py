@@ -147,6 +147,18 @@ def test_the_language_is_that_of_the_data_folder(nmtkit: Run) -> None:
     assert "  Moses words (de) " in nmtkit("score", "hyp", "ref", "--language", "de").out
 
 
+def test_words_are_characters_if_those_of_the_data_folder_are(nmtkit: Run) -> None:
+    write("data/prep.yaml", [f"{side}: {{language: zh, tokenizer: characters}}" for side in ("src", "tgt")])
+    write("hyp", ["我们今天去北京看一个老朋友。"])
+    write("ref", ["我们今天去北京看一个朋友。"])
+    outcome = nmtkit("score", "hyp", "ref", "--source", "ref", "--json")
+    [result] = scores(outcome)
+    spaced = [" ".join(Path(name).read_text("utf-8").strip()) for name in ("hyp", "ref")]
+    assert result["multi-bleu"] == score("multi-bleu", spaced[:1], [spaced[1:]]).value > 10
+    assert [part["name"] for part in json.loads(outcome.out)["by_length"]] == ["11-20"]
+    assert "  Moses words, Chinese characters (zh) " in nmtkit("score", "hyp", "ref").out
+
+
 @pytest.mark.parametrize("twice", [["-", "-"], ["-", "ref", "-r", "-"], ["hyp", "-", "--source", "-"]])
 def test_standard_input_can_be_given_only_once(nmtkit: Run, twice: list[str]) -> None:
     write("hyp", REF)
