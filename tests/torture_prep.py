@@ -41,10 +41,10 @@ def torture_prep(folder: Path, options: list[str], kills: int, choose: random.Ra
             status = process.returncode
             assert status in (0, -9), shown
             killed += status == -9
-            resumed += "going on" in shown
+            resumed += "resuming: " in shown
         assert files(war) == expected, f"run {runs} ended otherwise"
     return (
-        f"{killed} kills in {runs} runs of {longest:.0f} s; {resumed} starts went on from shards that were done; every "
+        f"{killed} kills in {runs} runs of {longest:.0f} s; {resumed} starts resumed from shards that were done; every "
         f"run left the {len(expected)} files of the undisturbed one"
     )
 
