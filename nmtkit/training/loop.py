@@ -45,8 +45,7 @@ def train(run: Run, validate: Callable[[], Validation]) -> None:
             assert progress.batch < len(epoch), "the data are not those of this run"
             rows, started = epoch[progress.batch], time.perf_counter()
             micro = ahead or micro_batches(run, rows)
-            progress.update += 1
-            progress.batch += 1
+            progress.update, progress.batch = progress.update + 1, progress.batch + 1
             run.seed_dropout()
             set_rates(run.optimizer, run.rate)
             sums = accumulate(run, rows, micro)
