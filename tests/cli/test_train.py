@@ -170,6 +170,10 @@ def test_a_new_run_does_not_have_the_origin_of_a_failed_one(prepared: Path, nmtk
     diverges = ("--set", "training.optimizer.lr=1e20", "--set", "training.clip_norm=null")
     assert nmtkit("train", "--from", "run", "-o", "tuned", "--max-updates", "2", *diverges).status == 1
     assert (prepared / "tuned" / "origin.json").exists()
+    refused = nmtkit("train", "-o", "tuned", "--max-updates", "1")  # not with random weights
+    complaint = "tuned: the run there began with another model and has no checkpoint; give --from again"
+    assert refused == (1, "", f"nmtkit: error: {complaint}\n")
+    assert (prepared / "tuned" / "origin.json").exists()
     assert nmtkit(*TRAIN, "-o", "tuned", "--max-updates", "1").status == 0
     assert not (prepared / "tuned" / "origin.json").exists()
 
