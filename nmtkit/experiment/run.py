@@ -195,7 +195,7 @@ def check_unchanged(folder: ModelFolder, experiment: Experiment, data: Path) -> 
         for row in changed:
             log.info("changed since the last start: %s %s -> %s", *row)
         if any(_on_resume(key) == "hyperparameter" for key, _, _ in changed):
-            log.info("the new settings apply from update %d on; a run that had them from the start would differ",
+            log.info("the new settings apply after update %d; a run that had them from the start would differ",
                      folder.updates()[-1])  # fmt: skip
         return
     if began.architecture != experiment.architecture:  # the other settings differ anyway

@@ -287,7 +287,7 @@ def test_hyperparameters_may_change_from_the_next_update_on(
         shutil.copytree(begun / "begun", tmp_path / name)
         trained(tmp_path / name, data, **changes)
     said = [record.getMessage() for record in caplog.records]
-    assert any("the new settings apply from update 4 on" in line for line in said)
+    assert any("the new settings apply after update 4;" in line for line in said)
     *_, (key, value) = configs.flatten({"training": changes}).items()
     assert any(re.fullmatch(f"changed since the last start: {key} .* -> {value}", line) for line in said)
     one, other, same = (everything(path, 12) for path in (tmp_path / "one", tmp_path / "other", begun / "same"))
