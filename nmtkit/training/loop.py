@@ -44,11 +44,11 @@ def train(run: Run, validate: Callable[[], Validation]) -> None:
         while not (progress.finished or stop):
             assert progress.batch < len(epoch), "the data are not those of this run"
             rows, started = epoch[progress.batch], time.perf_counter()
-            micro = ahead or micro_batches(run, rows)
-            progress.update, progress.batch = progress.update + 1, progress.batch + 1
+            progress.update += 1
+            progress.batch += 1
             run.seed_dropout()
             set_rates(run.optimizer, run.rate)
-            sums = accumulate(run, rows, micro)
+            sums = accumulate(run, rows, ahead or micro_batches(run, rows))
             clipped = clip(run.model, run.clip_limit)
             # While a GPU computes this update, the host prepares the next one.
             ahead = micro_batches(run, epoch[progress.batch]) if progress.batch < len(epoch) else []

@@ -9,14 +9,20 @@ import pytest
 from tests.echo import load_echo, write_folder
 
 
-def test_a_model_without_attention_has_no_coverage_penalty_to_try_but_none(
-    tmp_path: Path, nmtkit: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The data folder in the working folder, where every model is the echo."""
     monkeypatch.setattr("nmtkit.translation.loading.load_model", load_echo)
     monkeypatch.chdir(tmp_path)
-    data = write_folder(tmp_path / "data")
+    folder = write_folder(tmp_path / "data")
     for side in ("src", "tgt"):
-        (data / f"dev.raw.{side}").write_text("a b c d\nlower\n")
+        (folder / f"dev.raw.{side}").write_text("a b c d\nlower\n")
+    return folder
+
+
+def test_a_model_without_attention_has_no_coverage_penalty_to_try_but_none(
+    data: Path, tmp_path: Path, nmtkit: Callable[..., Any]
+) -> None:
     write_folder(tmp_path / "blind")
     complaint = "nmtkit: error: --betas 0.1,0.2: the model has no attention, so only 0 can be tried\n"
     assert nmtkit("tune", "-m", "blind", "--betas", "0.1,0.2") == (1, "", complaint)
@@ -35,13 +41,8 @@ def test_a_model_without_attention_has_no_coverage_penalty_to_try_but_none(
 
 
 def test_the_table_has_a_row_for_every_alpha_and_none_for_one_that_is_given_twice(
-    tmp_path: Path, nmtkit: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    data: Path, tmp_path: Path, nmtkit: Callable[..., Any]
 ) -> None:
-    monkeypatch.setattr("nmtkit.translation.loading.load_model", load_echo)
-    monkeypatch.chdir(tmp_path)
-    data = write_folder(tmp_path / "data")
-    for side in ("src", "tgt"):
-        (data / f"dev.raw.{side}").write_text("a b c d\nlower\n")
     write_folder(tmp_path / "run")
     once = nmtkit("tune", "--alphas", "0.5", "--betas", "0,0.1")
     assert once.status == 0
