@@ -41,7 +41,6 @@ class _Written(NamedTuple):
     after: str
     name: str = ""  # em, strong, s or a: the HTML element of the same meaning
     code: bool = False  # its text is not escaped
-    layout: bool = False  # a line break
 
 
 class _Paragraph(NamedTuple):
@@ -133,7 +132,7 @@ def _segment(tokens: Sequence[Token]) -> Segment:
         elif kind == "softbreak":
             builder.text(" ")
         elif kind == "hardbreak" or (kind == "html_inline" and _BREAK.fullmatch(token.content)):
-            builder.empty(_Written(token.content or "\\\n", "", layout=True), layout=" ")
+            builder.empty(_Written(token.content or "\\\n", ""), layout=" ")
         elif kind in ("code_inline", "math_inline", "math_inline_double"):
             pad = " " if kind == "code_inline" and "`" in token.content[:1] + token.content[-1:] else ""
             builder.start(_Written(token.markup + pad, pad + token.markup, code=True), splits=False)
@@ -150,7 +149,8 @@ def _segment(tokens: Sequence[Token]) -> Segment:
             # A note, or an element without text, such as a link around an image.
             if (is_raised and is_script(inside.text, after)) or (inside.marks and not inside.text.strip()):
                 written = _Written(f"{start}{_markdown(inside, escape=True, html=False)}{end}", "")
-                builder.empty(written, layout=" " * inside.text.isspace())
+                builder.space(" " * inside.text.isspace())
+                builder.empty(written)
                 done = last
             else:
                 builder.start(_Written(start, end, token.tag), splits=token.tag in _EMPHASIS, script=is_raised)
@@ -217,18 +217,14 @@ def _paragraph(segment: Segment, place: _Paragraph, parser: MarkdownIt, env: dic
 
 def _markdown(segment: Segment, escape: bool, html: bool) -> str:
     """A segment as Markdown; ``escape``: with special characters escaped; ``html``: with emphasis as HTML."""
-    texts, code, after_layout = list[str](), False, False
+    texts, code = list[str](), False
     for kind, element, text in walk(segment):
         if kind == "text":
             clean = re.sub(r"\s+", " ", text)
-            clean = clean.lstrip() if after_layout else clean
-            after_layout = False
             texts.append(clean if code or not escape else _SPECIAL.sub(r"\\\1", clean))
             continue
         assert isinstance(element, _Written)
-        if element.layout and kind == "start" and texts:
-            texts[-1] = texts[-1].rstrip()
-        code, after_layout = element.code and kind == "start", element.layout
+        code = element.code and kind == "start"
         if html and element.name in _EMPHASIS:
             texts.append(f"<{'' if kind == 'start' else '/'}{element.name}>")
         elif tag := element.before if kind == "start" else element.after:

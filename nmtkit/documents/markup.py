@@ -24,7 +24,6 @@ class Kept(NamedTuple):
     """An element that is copied with its content."""
 
     element: etree._Element
-    layout: str  # the white space that it is: a tab, or a space for a line break
 
 
 class Pair(NamedTuple):
@@ -82,7 +81,7 @@ def read_markup(parent: etree._Element, role: Callable[[etree._Element], Role], 
                 builder.end()
             elif kind != "dropped":
                 layout = "" if kind != "layout" else "\t" if local_name(child) == "tab" else " "
-                builder.empty(Kept(child, layout), layout)
+                builder.empty(Kept(child), layout)
             add(child.tail, keep)
 
     read(parent, keep=False)
@@ -101,28 +100,18 @@ def write_markup(parent: etree._Element, segment: Segment) -> None:
     An element without text that stood at the end of another one, and is after it in the segment, is again in it.
     """
     parent[:], parent.text = [], None
-    inside, after_layout = [parent], False
+    inside = [parent]
     ended = dict[etree._Element, etree._Element]()  # since the last text: elements and their copies
     for kind, element, text in walk(segment):
         last = inside[-1]
         if kind == "text":
-            append_text(last, NOT_XML.sub("", text.lstrip(" \t") if after_layout else text))
-            after_layout = False
+            append_text(last, NOT_XML.sub("", text))
             ended.clear()
         elif isinstance(element, Pair):
             last.append(alone(element.first if kind == "start" else element.last))
         elif isinstance(element, Kept):
-            if kind == "end":
-                continue
-            last = ended.get(element.element.getparent(), last)
-            if element.layout:
-                child = last_child(last)
-                if child is None:
-                    last.text = (last.text or "").rstrip(" \t")
-                else:
-                    child.tail = (child.tail or "").rstrip(" \t")
-                after_layout = True
-            last.append(alone(element.element))
+            if kind == "start":
+                ended.get(element.element.getparent(), last).append(alone(element.element))
         elif kind == "end":
             ended[element] = inside.pop()
         else:

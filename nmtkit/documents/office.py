@@ -296,8 +296,6 @@ def _put_paragraph(paragraph: Element, segment: Segment, looks: dict[Hashable, E
         paragraph.remove(node)
     namespace = etree.QName(paragraph).namespace
     inside, properties = [paragraph], [looks[base]]
-    written: Element | None = None  # the last text, if only markup was written after it
-    after_layout = False
 
     def run(look: Element | None) -> Element:
         made = etree.SubElement(inside[-1], f"{{{namespace}}}r")
@@ -307,22 +305,15 @@ def _put_paragraph(paragraph: Element, segment: Segment, looks: dict[Hashable, E
 
     for kind, element, text in walk(segment):
         if kind == "text":
-            text = NOT_XML.sub("", text.lstrip(" \t") if after_layout else text)
-            after_layout = False
-            if text:
-                written = etree.SubElement(run(properties[-1]), f"{{{namespace}}}t")
-                written.text = text
+            if text := NOT_XML.sub("", text):
+                made = etree.SubElement(run(properties[-1]), f"{{{namespace}}}t")
+                made.text = text
                 if "wordprocessingml" in str(namespace):
-                    written.set(XML_SPACE, "preserve")
+                    made.set(XML_SPACE, "preserve")
         elif isinstance(element, _Kept):
             if kind == "start":
-                if element.layout:
-                    after_layout = True
-                    if written is not None and written.text:
-                        written.text = written.text.rstrip(" \t")
                 parent = run(element.properties) if element.in_run else inside[-1]
                 parent.extend(map(alone, element.nodes))
-                written = None
         elif isinstance(element, _Link):
             inside[-1].extend(map(alone, element.before if kind == "start" else element.after))
         elif element in looks:

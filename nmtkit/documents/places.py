@@ -40,20 +40,25 @@ class Step(NamedTuple):
 def walk(segment: Segment) -> Iterator[Step]:
     """The steps of a segment in document order. No text is empty, and every element has a start and an end.
 
-    An empty element at the end of another one comes after it. A ``spaced`` one gets the space that the text lacks.
+    An empty element at the end of another one comes after it. A ``spaced`` one gets the space that the text lacks;
+    beside one of ``layout``, the text has no white space.
     """
     position, inside, space = 0, list[Mark](), ""  # the space after an empty element
+    after_layout = False
 
-    def until(end: int, before: str = "") -> Iterator[Step]:
-        nonlocal position, space
-        if text := space + segment.text[position:end] + before:
-            yield Step("text", text=text)
+    def until(end: int, before: str = "", layout: bool = False) -> Iterator[Step]:
+        nonlocal position, space, after_layout
+        text = space + segment.text[position:end] + before
         position, space = max(position, end), ""
+        if text and after_layout:
+            text, after_layout = text.lstrip(" \t"), False
+        if text := text.rstrip(" \t") if layout else text:
+            yield Step("text", text=text)
 
-    def leave() -> Iterator[Step]:
+    def leave(layout: bool = False) -> Iterator[Step]:
         nonlocal space
         mark = inside.pop()
-        yield from until(mark.end)
+        yield from until(mark.end, layout=layout)
         yield Step("end", mark.element)
         space = " " * (mark.spaced and follows_space(mark))
 
@@ -62,8 +67,9 @@ def walk(segment: Segment) -> Iterator[Step]:
 
     for mark in segment.marks:
         while inside and inside[-1].end <= mark.start:
-            yield from leave()
-        yield from until(mark.start, " " * (mark.spaced and not follows_space(mark)))
+            yield from leave(mark.layout and inside[-1].end == mark.start)
+        yield from until(mark.start, " " * (mark.spaced and not follows_space(mark)), mark.layout)
+        after_layout = mark.layout or (after_layout and mark.start < mark.end)
         yield Step("start", mark.element)
         inside.append(mark)
     while inside:
@@ -107,12 +113,15 @@ class Builder:
         number = self.inside.pop()
         self._marks[number] = self._marks[number]._replace(end=self._length)
 
+    def space(self, space: str) -> None:
+        """Add white space between words, of which the text has one character."""
+        if self._last not in ("", space):
+            self.text(space)
+
     def empty(self, element: Hashable, layout: str = "") -> None:
         """Add an element without text; ``layout``: the white space that it is."""
-        if layout and self._last not in ("", layout):
-            self.text(layout)
-        self.start(element, splits=False)
-        self.end()
+        self.space(layout)
+        self._marks.append(Mark(self._length, self._length, element, splits=False, layout=layout != ""))
         self._after_empty = True
 
     def segment(self) -> Segment:

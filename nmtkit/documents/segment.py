@@ -16,6 +16,7 @@ class Mark(NamedTuple):
     element: Hashable  # the format's own key of the element
     splits: bool  # whether the element may be repeated around several parts of its words, as b may
     spaced: bool = False  # whether an empty element has a space on both sides, of which the text has one
+    layout: bool = False  # whether an empty element is white space, such as a line break, that the text has as well
 
 
 @dataclass(frozen=True)
