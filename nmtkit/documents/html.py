@@ -15,7 +15,7 @@ from typing import Any
 from lxml import etree, html
 
 from nmtkit.documents.archive import Xml
-from nmtkit.documents.markup import NOT_XML, append_text, last_child
+from nmtkit.documents.markup import NOT_XML, append_text, last_child, local_name
 from nmtkit.documents.places import Builder, check_number, is_script, part, walk
 from nmtkit.documents.segment import Segment
 from nmtkit.documents.text import byte_order_mark, encoded, guessed, line_end
@@ -145,8 +145,7 @@ def set_language(root: Node, language: str) -> None:
 
 def _name(node: Node) -> str:
     """The name of an element; "" for a comment or processing instruction."""
-    tag = node.tag
-    return tag.rpartition("}")[2].lower() if isinstance(tag, str) else ""
+    return local_name(node).lower()
 
 
 def _is_kept(node: Node) -> bool:

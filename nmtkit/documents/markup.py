@@ -20,17 +20,11 @@ SPACE = re.compile("[ \t\r\n]+")
 XML_SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 
 
-class Kept(NamedTuple):
-    """An element that is copied with its content."""
+class Code(NamedTuple):
+    """Elements that are copied: before words and after them, such as the start and the end of code in XLIFF."""
 
-    element: etree._Element
-
-
-class Pair(NamedTuple):
-    """Two elements that stand before and after words, such as the start and the end of code in XLIFF."""
-
-    first: etree._Element
-    last: etree._Element
+    before: tuple[etree._Element, ...]
+    after: tuple[etree._Element, ...] = ()
 
 
 def local_name(node: etree._Element) -> str:
@@ -72,7 +66,7 @@ def read_markup(parent: etree._Element, role: Callable[[etree._Element], Role], 
         pairs = paired([kind for _, kind in children])
         for number, (child, kind) in enumerate(children):
             if number in pairs and kind == "opens":
-                builder.start(Pair(child, children[pairs[number]][0]), splits=False)
+                builder.start(Code((child,), (children[pairs[number]][0],)), splits=False)
             elif number in pairs:
                 builder.end()
             elif kind in ("whole", "splits", "script") and "".join(child.itertext()).strip():
@@ -81,7 +75,7 @@ def read_markup(parent: etree._Element, role: Callable[[etree._Element], Role], 
                 builder.end()
             elif kind != "dropped":
                 layout = "" if kind != "layout" else "\t" if local_name(child) == "tab" else " "
-                builder.empty(Kept(child), layout)
+                builder.empty(Code((child,)), layout)
             add(child.tail, keep)
 
     read(parent, keep=False)
@@ -107,11 +101,11 @@ def write_markup(parent: etree._Element, segment: Segment) -> None:
         if kind == "text":
             append_text(last, NOT_XML.sub("", text))
             ended.clear()
-        elif isinstance(element, Pair):
-            last.append(alone(element.first if kind == "start" else element.last))
-        elif isinstance(element, Kept):
+        elif isinstance(element, Code):
             if kind == "start":
-                ended.get(element.element.getparent(), last).append(alone(element.element))
+                ended.get(element.before[0].getparent(), last).extend(map(alone, element.before))
+            else:
+                last.extend(map(alone, element.after))
         elif kind == "end":
             ended[element] = inside.pop()
         else:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 from lxml import etree
 
 from nmtkit.documents.archive import Archive, Xml
-from nmtkit.documents.markup import NOT_XML, XML_SPACE, Role, alone, local_name, read_markup, write_markup
+from nmtkit.documents.markup import NOT_XML, XML_SPACE, Code, Role, alone, local_name, read_markup, write_markup
 from nmtkit.documents.places import Builder, Places, Step, is_script, walk
 from nmtkit.documents.segment import Segment
 from nmtkit.errors import UserError
@@ -151,13 +151,6 @@ class _Kept(NamedTuple):
     properties: Element | None = None  # of this run
 
 
-class _Link(NamedTuple):
-    """A field whose result is the text of a link: the nodes before and after that text."""
-
-    before: tuple[Element, ...]
-    after: tuple[Element, ...]
-
-
 def _add_paragraph(places: Places, paragraph: Element, rtl: bool) -> None:
     """Add a paragraph of Office Open XML. rtl: whether its translation is written from right to left.
 
@@ -282,7 +275,7 @@ def _field(nodes: list[Element]) -> Iterator[Step]:
     code = "".join(text.text or "" for node in nodes for text in node.iter("{*}instrText"))
     separator = next((i for i, node in enumerate(nodes) if "separate" in _field_characters(node)), None)
     if code.split()[:1] == ["HYPERLINK"] and separator is not None:
-        yield Step("start", _Link(tuple(nodes[: separator + 1]), (nodes[-1],)))
+        yield Step("start", Code(tuple(nodes[: separator + 1]), (nodes[-1],)))
         yield from _steps(nodes[separator + 1 : -1])
         yield Step("end")
     else:
@@ -314,7 +307,7 @@ def _put_paragraph(paragraph: Element, segment: Segment, looks: dict[Hashable, E
             if kind == "start":
                 parent = run(element.properties) if element.in_run else inside[-1]
                 parent.extend(map(alone, element.nodes))
-        elif isinstance(element, _Link):
+        elif isinstance(element, Code):
             inside[-1].extend(map(alone, element.before if kind == "start" else element.after))
         elif element in looks:
             if kind == "start":

@@ -46,13 +46,11 @@ def read_srt(data: bytes) -> Places:
     except (srt.SRTParseError, ValueError, OverflowError) as error:
         raise UserError(f"is not a valid srt file: {' '.join(str(error).split())[:200]}") from None
     line_end = "\r\n" if "\r\n" in text else "\n"
-    places = Places(lambda: encoded(srt.compose(file, reindex=False, strict=False, eol=line_end), data))
-    cues = []
-    for cue in file:
-        start, end = cue.start.total_seconds(), cue.end.total_seconds()
-        cues.append(_Cue(cue.content, start, end, partial(setattr, cue, "content")))
-    _add(places, cues)
-    return places
+    cues = [
+        _Cue(cue.content, cue.start.total_seconds(), cue.end.total_seconds(), partial(setattr, cue, "content"))
+        for cue in file
+    ]
+    return _places(cues, lambda: encoded(srt.compose(file, reindex=False, strict=False, eol=line_end), data))
 
 
 def read_vtt(data: bytes) -> Places:
@@ -61,13 +59,11 @@ def read_vtt(data: bytes) -> Places:
         file = webvtt.WebVTT.from_string(decoded(data), strict=True)
     except (webvtt.errors.MalformedFileError, webvtt.errors.MalformedCaptionError, ValueError) as error:
         raise UserError(f"is not a valid vtt file: {' '.join(str(error).split())[:200]}") from None
-    places = Places(lambda: encoded(file.content, data))
     cues = []
     for cue in file.captions:
         start, end = (time.in_milliseconds() / 1_000 for time in (cue.start_time, cue.end_time))
         cues.append(_Cue(cue.raw_text, start, end, partial(setattr, cue, "text")))
-    _add(places, cues)
-    return places
+    return _places(cues, lambda: encoded(file.content, data))
 
 
 def _speakers(cue: _Cue) -> list[_Cue]:
@@ -93,9 +89,9 @@ def _speakers(cue: _Cue) -> list[_Cue]:
     return found
 
 
-def _add(places: Places, cues: Iterable[_Cue]) -> None:
-    """Add the cues of each sentence as one segment."""
-    sentence = list[_Cue]()
+def _places(cues: Iterable[_Cue], save: Callable[[], bytes]) -> Places:
+    """The places of subtitles: the cues of each sentence are one segment."""
+    places, sentence = Places(save), list[_Cue]()
     for cue in itertools.chain.from_iterable(map(_speakers, cues)):
         if not tagged(cue.text).text.strip():
             continue  # it stays empty
@@ -110,6 +106,7 @@ def _add(places: Places, cues: Iterable[_Cue]) -> None:
             sentence = []
         sentence.append(cue)
     _add_sentence(places, sentence)
+    return places
 
 
 def _add_sentence(places: Places, cues: Sequence[_Cue]) -> None:
