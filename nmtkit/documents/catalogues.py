@@ -48,8 +48,8 @@ _INLINE: dict[str, Role] = {
 
 
 def _check_language(declared: str, language: str, way: str) -> None:
-    """Raise UserError if a file declares another language than ``language``; "" is any. way: "from" or "into"."""
-    if declared and language and base_language(declared) != base_language(language):
+    """Raise UserError if a file declares another language than ``language``; "" is none. way: "from" or "into"."""
+    if declared and base_language(declared) != base_language(language):
         raise UserError(
             f"is for translations {way} {declared}, but the model translates {way} {language}; choose another model, "
             "or correct the language in the file"
@@ -79,7 +79,7 @@ def read_po(data: bytes, language: str) -> Places:
     declared = file.metadata.get("Language", "").partition("@")[0]  # sr for sr@latin
     if any(entry.msgstr or any(entry.msgstr_plural.values()) for entry in file):
         _check_language(declared, language, "into")
-    if language and base_language(declared) != base_language(language):
+    if base_language(declared) != base_language(language):
         parts[0] = _LANGUAGE.sub(f"Language: {language.replace('-', '_')}", parts[0], count=1)
     places = Places(lambda: encoded("".join(parts).replace("\n", end), data))
     singular = _singular_form(file.metadata.get("Plural-Forms", ""))
@@ -266,29 +266,23 @@ def _read_inline(source: Element) -> Segment:
 
 
 def read_tmx(data: bytes, language: str) -> Places:
-    """Read a translation memory: each unit without a text in ``language`` gets one, after the others.
+    """Read a translation memory: each unit without a text in ``language`` gets one.
 
-    If ``language`` is "", it is the only target language of the file. Raises UserError if the file is not TMX or has
-    several target languages.
+    Raises UserError if it is not TMX.
     """
     file, language = Xml(data), language.lower()
     root = file.tree.getroot()
     header = root.find("header")
     if root.tag != "tmx" or header is None:
         raise UserError("is not TMX")
-    units = [(unit, unit.get("srclang", header.get("srclang", "")).lower()) for unit in root.iter("tu")]
-    if not language:
-        others = {_language(text) for unit, of in units for text in unit.findall("tuv")} - {of for _, of in units}
-        if len(others) != 1:
-            raise UserError(f"has {len(others)} target languages; say which one to translate into")
-        (language,) = others
     places = Places(file.write)
-    for unit, of in units:
+    for unit in root.iter("tu"):
+        of = unit.get("srclang", header.get("srclang", "")).lower()
         texts = {_language(text): text for text in unit.findall("tuv")}
         source = texts.get(of) if of != "*all*" else next(iter(texts.values()), None)
         there = next((texts[name] for name in texts if base_language(name) == base_language(language)), None)
         if source is not None and source.find("seg") is not None and not _words(there):
-            _add_tmx(places, source, there, language)
+            places.add(_read_inline(source.find("seg")), partial(_put_tmx, source, there, language))
     return places
 
 
@@ -297,13 +291,8 @@ def _language(text: Element) -> str:
     return str(text.get(_LANG, text.get("lang", ""))).lower()
 
 
-def _add_tmx(places: Places, source: Element, target: Element | None, language: str) -> None:
-    """Add a unit of a TMX."""
-
-    def put(translated: Segment) -> None:
-        nonlocal target
-        if target is None:
-            target = etree.SubElement(source.getparent(), "tuv", {_LANG: language, "creationtool": "nmtkit"})
-        write_markup(etree.SubElement(target, "seg") if target.find("seg") is None else target.find("seg"), translated)
-
-    places.add(_read_inline(source.find("seg")), put)
+def _put_tmx(source: Element, target: Element | None, language: str, translated: Segment) -> None:
+    """Write the translation of a text of a TMX into ``target``, by default a new one after the others."""
+    if target is None:
+        target = etree.SubElement(source.getparent(), "tuv", {_LANG: language, "creationtool": "nmtkit"})
+    write_markup(etree.SubElement(target, "seg") if target.find("seg") is None else target.find("seg"), translated)

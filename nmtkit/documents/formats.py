@@ -63,8 +63,8 @@ def same_format(name: str, output: str) -> bool:
 def read_document(name: str, data: bytes, columns: Sequence[str], languages: tuple[str, str]) -> Document:
     """Read the file ``name`` as a document.
 
-    columns: the columns of a table to translate. languages: source and target. The translation declares the target; a
-    TMX with several needs it, and XLIFF and po with translations must not declare another, nor XLIFF another source.
+    columns: the columns of a table to translate. languages: source and target. The translation declares the target;
+    XLIFF and po with translations must not declare another, nor XLIFF another source.
     Raises UserError, beginning with the name, if the file cannot be translated or the extra nmtkit[files] is not
     installed.
     """

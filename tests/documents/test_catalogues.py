@@ -271,15 +271,9 @@ def test_a_memory_gets_the_texts_that_it_lacks_in_the_language() -> None:
     assert capitals("a.tmx").decode() == TMX.replace(f"girl{end}", f"girl{end}{added}")
 
 
-def test_without_a_language_a_memory_has_the_only_other_one() -> None:
-    from nmtkit.documents.catalogues import read_tmx
-
-    file = read_tmx(TMX.encode(), "")
-    assert b'xml:lang="fr-fr" creationtool' in file.write(file.segments)
-    with pytest.raises(UserError, match=r"^has 2 target languages; say which one to translate into$"):
-        read_tmx(TMX.replace("</tu>\n</body>", '<tuv xml:lang="de"><seg>ja</seg></tuv></tu>\n</body>').encode(), "")
-    with pytest.raises(UserError, match=r"^is not TMX$"):
-        read_tmx(b"<tmx/>", "")
+def test_a_memory_without_a_header_is_refused() -> None:
+    with pytest.raises(UserError, match=r"^a\.tmx: is not TMX$"):
+        read("a.tmx", b"<tmx/>")
 
 
 def test_properties_keep_their_encoding() -> None:
