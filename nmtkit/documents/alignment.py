@@ -30,6 +30,7 @@ class Aligned(NamedTuple):
     target: list[Span]  # (T,) words in the translation
     weights: Floats  # (T, S) the attention of each target word to the source words; a row sums to 1, or to 0
     doubtful: bool = False  # whether the model is unsure of it
+    lost: Sequence[str] = ()  # placeholders for which the model gave no place
 
 
 def align(translator: Translator, sentence: str, translation: Translation) -> Aligned:

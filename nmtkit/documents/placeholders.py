@@ -42,13 +42,6 @@ class Hole(NamedTuple):
     joined: tuple[bool, bool] = (False, False)  # whether it is a tag or entity that touches the word before; after
 
 
-class Filled(NamedTuple):
-    """A translation with its placeholders."""
-
-    aligned: Aligned
-    lost: list[str]  # placeholders for which the model gave no place
-
-
 def patterns(extra: Sequence[str] = ()) -> list[re.Pattern[str]]:
     """Compile the user's regular expressions. Raises UserError if one is not valid."""
     compiled = []
@@ -144,7 +137,7 @@ class _Edit(NamedTuple):
     hole: int | None = None  # the number of the placeholder that ``text`` is
 
 
-def restore(aligned: Aligned, holes: Sequence[Hole]) -> Filled:
+def restore(aligned: Aligned, holes: Sequence[Hole]) -> Aligned:
     """Put the placeholders of a sentence into its translation, each once.
 
     A placeholder replaces its stand-in or else the words that attend most to it. If there are none, the model gave it
@@ -174,7 +167,7 @@ def restore(aligned: Aligned, holes: Sequence[Hole]) -> Filled:
     source = [*(hole.place for hole in holes), *(aligned.source[s] for s in others)]
     edited = _edited(aligned._replace(source=source, weights=shares(plain)), sorted(edits, key=lambda edit: edit[:2]))
     order = sorted(range(len(source)), key=lambda s: source[s])
-    return Filled(edited._replace(source=[source[s] for s in order], weights=edited.weights[:, order]), lost)
+    return edited._replace(source=[source[s] for s in order], weights=edited.weights[:, order], lost=lost)
 
 
 def _instead_of_stand_in(aligned: Aligned, number: int, hole: Hole, word: int | None) -> Iterator[_Edit]:
@@ -213,10 +206,10 @@ def _guessed(aligned: Aligned, number: int, hole: Hole, word: int | None, edits:
     return [_Edit(start, start, space), _Edit(start, end, hole.text, number), _Edit(end, end, after)]
 
 
-def warn_of_lost(place: str, filled: Filled) -> None:
+def warn_of_lost(place: str, filled: Aligned) -> None:
     """Warn of placeholders for which the model gave no place, in the line or paragraph ``place``."""
     for text in filled.lost:
-        log.warning("%s: the model omitted %s, so its position is a guess: %s", place, text, filled.aligned.text)
+        log.warning("%s: the model omitted %s, so its position is a guess: %s", place, text, filled.text)
 
 
 def _around(text: str, span: Span, hole: Hole) -> Span:

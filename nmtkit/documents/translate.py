@@ -11,7 +11,7 @@ import numpy as np
 
 from nmtkit.documents.alignment import Aligned
 from nmtkit.documents.marks import Part, place
-from nmtkit.documents.placeholders import Filled, Hole, find, nothing_else, restore, warn_of_lost, with_stand_ins
+from nmtkit.documents.placeholders import Hole, find, nothing_else, restore, warn_of_lost, with_stand_ins
 from nmtkit.documents.segment import Segment
 from nmtkit.documents.sentences import Span, between, sentences
 from nmtkit.text.placeholders import PLACEHOLDERS
@@ -63,7 +63,7 @@ class Plan(NamedTuple):
         return holes or any(segment.marks and parts for segment, parts in zip(self.segments, self.parts, strict=True))
 
     def finish(
-        self, translations: Iterable[Aligned], warn: Callable[[str, Filled], None] = warn_of_lost
+        self, translations: Iterable[Aligned], warn: Callable[[str, Aligned], None] = warn_of_lost
     ) -> list[Segment]:
         """The translated segments. translations: one for each of ``sentences``.
 
@@ -81,9 +81,8 @@ class Plan(NamedTuple):
                     continue
                 answer = next(answers)
                 doubtful |= answer.doubtful
-                restored = restore(answer, part.holes)
-                warn(f"paragraph {number}", restored)
-                filled = restored.aligned
+                filled = restore(answer, part.holes)
+                warn(f"paragraph {number}", filled)
                 source = [part.original(word) for word in filled.source]
                 target = [Span(word.start + len(text), word.end + len(text)) for word in filled.target]
                 aligned.append(_cut(Part(source, target, filled.weights), part.holes, edges))

@@ -207,7 +207,7 @@ def _with_kept(options: LineOptions) -> "Iterator[list[list[Translation]]]":
             elif holes:
                 filled = [placeholders.restore(align(translator, text, each), holes) for each in best]
                 placeholders.warn_of_lost(f"line {number}", filled[0])
-                best[:] = [replace(each, text=done.aligned.text) for each, done in zip(best, filled, strict=True)]
+                best[:] = [replace(each, text=done.text) for each, done in zip(best, filled, strict=True)]
         yield window
 
 

@@ -26,7 +26,7 @@ from nmtkit.documents import translate
 from nmtkit.documents.alignment import Aligned, align
 from nmtkit.documents.html import Html
 from nmtkit.documents.marks import Part, place
-from nmtkit.documents.placeholders import Filled, Hole, restore, stand_ins
+from nmtkit.documents.placeholders import Hole, restore, stand_ins
 from nmtkit.documents.segment import Mark, Segment
 from nmtkit.translation.translator import Translator
 
@@ -127,7 +127,7 @@ def placeholders(model: Translator, src: str) -> None:
     """Print how many placeholders are kept, how many stand-ins are copied, and how many placeholders are not placed."""
     draw, counts = random.Random(5), Counter[str]()
 
-    def counted(aligned: Aligned, holes: list[Hole]) -> Filled:
+    def counted(aligned: Aligned, holes: list[Hole]) -> Aligned:
         filled = restore(aligned, holes)
         copies = [len(re.findall(rf"(?<!\w){hole.stand_in}(?!\w)", aligned.text)) for hole in holes]
         counts.update(placeholders=len(holes), once=copies.count(1), lost=len(filled.lost))
