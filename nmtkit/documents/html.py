@@ -72,25 +72,18 @@ class Paragraphs:
 
     def _look(self, root: Node) -> None:
         """Find the elements that contain text to translate, and those that contain blocks."""
-        waiting = [root]
-        while waiting:
-            node = waiting.pop()
-            if node is not root and (node.tail or "").strip():
-                self._add_ancestors(node.getparent(), self._with_text)
-            name = _name(node)
-            if name and name not in _LEFT | _APART and not _is_script(node):
-                waiting += node
+        nodes = [root]
+        for node in nodes:  # which grows meanwhile
+            if (name := _name(node)) and name not in _LEFT | _APART and not _is_script(node):
+                nodes += node
                 if (node.text or "").strip():
-                    self._add_ancestors(node, self._with_text)
-            if name and name not in _LEFT | _INLINE | _COPIED and node is not root:
-                self._add_ancestors(node.getparent(), self._with_blocks)
-
-    @staticmethod
-    def _add_ancestors(node: Node | None, found: set[Node]) -> None:
-        """Add an element and its ancestors."""
-        while node is not None and node not in found:
-            found.add(node)
-            node = node.getparent()
+                    self._with_text.add(node)
+        for node in reversed(nodes[1:]):  # elements come after all that is in them
+            parent, name = node.getparent(), _name(node)
+            if node in self._with_text or (node.tail or "").strip():
+                self._with_text.add(parent)
+            if node in self._with_blocks or (name and name not in _LEFT | _INLINE | _COPIED):
+                self._with_blocks.add(parent)
 
     def _is_inline(self, node: Node) -> bool:
         """Whether a node is part of a line of text."""
@@ -112,16 +105,15 @@ class Paragraphs:
     def _add(self, parent: Node, before: Node | None, nodes: list[Node]) -> None:
         """Add an inline run as a line, without the nodes at its edges that have no text."""
         start = (parent.text if before is None else before.tail) or ""
+        while nodes and not (nodes[-1].tail or "").strip() and nodes[-1] not in self._with_text:
+            nodes.pop()
         first = 0
         while first < len(nodes) and not start.strip() and nodes[first] not in self._with_text:
             before, start = nodes[first], nodes[first].tail or ""
             first += 1
-        nodes = nodes[first:]
-        while nodes and not (nodes[-1].tail or "").strip() and nodes[-1] not in self._with_text:
-            nodes.pop()
-        if start.strip() or any(node in self._with_text or (node.tail or "").strip() for node in nodes):
+        if start.strip() or first < len(nodes):
             check_number(len(self._lines))
-            self._lines.append(_Line(parent, before, nodes, self._with_text))
+            self._lines.append(_Line(parent, before, nodes[first:], self._with_text))
 
     def replace(self, segments: Sequence[Segment]) -> None:
         """Write segments, one for each of ``segments``, into the tree; this works only once."""
@@ -150,9 +142,7 @@ def _name(node: Node) -> str:
 
 def _is_kept(node: Node) -> bool:
     """Whether the text of a node is copied."""
-    if not _name(node):
-        return False
-    return _name(node) in _COPIED or _says(node) == "no" or "notranslate" in node.get("class", "").split()
+    return _name(node) in _COPIED or _says(node) == "no" or "notranslate" in (node.get("class") or "").split()
 
 
 def _is_script(node: Node) -> bool:
