@@ -72,10 +72,10 @@ def serve(
     if len(folders) > 1 and not ensemble and (options.combine or options.weights):
         raise UserError("--combine and --weights are for an ensemble; add --ensemble, or leave them out")
     try:
-        from nmtkit.serving.server import Server, hosts_of, listen
+        from nmtkit.serving.server import listen, run
     except ModuleNotFoundError as error:
         raise UserError(f"serving needs {error.name}; install it with: pip install 'nmtkit[serve]'") from None
-    from nmtkit.serving.search import Offer
+    from nmtkit.serving.search import Description, Offer
 
     together = [tuple(folders)] if ensemble else [(folder,) for folder in folders]
     names = ["ensemble"] if ensemble else shortest_names(folders)
@@ -84,16 +84,17 @@ def serve(
     with listen(host, port) as listener:
         # A link-local address (fe80::1) includes the name of its network.
         address = socket.getnameinfo(listener.getsockname(), socket.NI_NUMERICHOST | socket.NI_NUMERICSERV)
-        server = Server(
-            offers, request, limits, split, api_key, tuple(cors or ()), hosts_of(listener, host), options.jobs
-        )
-        models = ", ".join(f"{each.name} ({each.source} to {each.target})" for each in server.models)
         shown = f"[{address[0]}]" if ":" in address[0] else address[0]
-        if api_key is None and not ipaddress.ip_address(address[0]).is_loopback:
-            log.warning(
-                "nmtkit: warning: anyone who can reach this address can translate; use --api-key to require a key"
-            )
-        server.run(listener, lambda: log.info(f"{models}: http://{shown}:{address[1]} (Ctrl-C ends it)"))
+
+        def ready(models: Sequence[Description]) -> None:
+            if api_key is None and not ipaddress.ip_address(address[0]).is_loopback:
+                log.warning(
+                    "nmtkit: warning: anyone who can reach this address can translate; use --api-key to require a key"
+                )
+            named = ", ".join(f"{each.name} ({each.source} to {each.target})" for each in models)
+            log.info(f"{named}: http://{shown}:{address[1]} (Ctrl-C ends it)")
+
+        run(listener, ready, offers, request, limits, split, api_key, cors or (), host, options.jobs)
 
 
 def shortest_names(folders: Sequence[Path]) -> list[str]:

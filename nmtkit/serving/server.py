@@ -20,7 +20,7 @@ from nmtkit.serving.app import make_app
 from nmtkit.serving.engine import Engine
 from nmtkit.serving.limits import CONNECTIONS, KEEP_ALIVE, TRANSFER, Limits
 from nmtkit.serving.metrics import Metrics
-from nmtkit.serving.search import Offer, describe, search, translators_of
+from nmtkit.serving.search import Description, Offer, describe, search, translators_of
 from nmtkit.serving.service import Service
 from nmtkit.translation.jobs import processes_for
 from nmtkit.translation.request import Request
@@ -69,52 +69,42 @@ def processes_of(translators: Mapping[str, Translator], jobs: int | None) -> int
     return jobs
 
 
-class Server:
-    """A server with its models loaded.
+def run(
+    listener: socket.socket,
+    ready: Callable[[Sequence[Description]], None],
+    offers: tuple[Offer, ...],
+    request: Request,
+    limits: Limits,
+    split: bool,
+    key: str | None,
+    origins: Sequence[str],
+    host: str,
+    jobs: int | None,
+) -> None:
+    """Serve until a signal arrives; then finish the running searches and refuse the queue.
 
-    jobs: search processes, each with a copy of the models; with 1, a thread of this process searches. Raises UserError
-    for models that cannot be used, or not with ``request``, and for more processes than the memory can hold.
+    ready: called with the models when the server accepts connections. host: the name of the listener's address. jobs:
+    search processes, each with a copy of the models; with 1, a thread of this process searches. Raises UserError for
+    models that cannot be used, or not with ``request``, and for more processes than the memory can hold.
     """
-
-    def __init__(
-        self,
-        offers: tuple[Offer, ...],
-        request: Request,
-        limits: Limits,
-        split: bool,
-        key: str | None,
-        origins: Sequence[str],
-        hosts: Sequence[str],
-        jobs: int | None,
-    ) -> None:
-        self.models = describe(offers, request)
-        self._offers, self._request, self._limits, self._split = offers, request, limits, split
-        self._key, self._origins, self._hosts = key, origins, hosts
-        self._jobs = processes_of(translators_of(offers), jobs)
-
-    def run(self, listener: socket.socket, ready: Callable[[], None]) -> None:
-        """Serve until a signal arrives; then finish the running searches and refuse the queue.
-
-        ready: called when the server accepts connections.
-        """
-        if self._jobs > 1:
-            translators_of.cache_clear()  # the processes load their own
-        with Workers(self._jobs) as workers:
-            # Warm up: each process loads the models and searches once.
-            with ThreadPoolExecutor(self._jobs) as threads:
-                warm = partial(describe, self._offers)
-                list(threads.map(lambda _: workers.call(warm, self._request), range(self._jobs)))
-            metrics, function = Metrics(), partial(search, self._offers)
-            engine = Engine(lambda batch: workers.call(function, batch), self._jobs, metrics)
-            models = {each.name: each for each in self.models}
-            service = Service(models, engine, self._limits, metrics, self._request, self._split, self._key)
-            config = uvicorn.Config(
-                make_app(service, self._origins, self._hosts), loop="asyncio", http=_Connection, ws="none",
-                log_config=None, log_level="critical", access_log=False, server_header=False,
-                limit_concurrency=CONNECTIONS, timeout_keep_alive=KEEP_ALIVE,
-                timeout_graceful_shutdown=int(TRANSFER) + 60,
-            )  # fmt: skip
-            _Uvicorn(config, engine, ready).run([listener])
+    models = describe(offers, request)
+    jobs = processes_of(translators_of(offers), jobs)
+    if jobs > 1:
+        translators_of.cache_clear()  # the processes load their own
+    with Workers(jobs) as workers:
+        # Warm up: each process loads the models and searches once.
+        with ThreadPoolExecutor(jobs) as threads:
+            warm = partial(describe, offers)
+            list(threads.map(lambda _: workers.call(warm, request), range(jobs)))
+        metrics, function = Metrics(), partial(search, offers)
+        engine = Engine(lambda batch: workers.call(function, batch), jobs, metrics)
+        service = Service({each.name: each for each in models}, engine, limits, metrics, request, split, key)
+        config = uvicorn.Config(
+            make_app(service, origins, hosts_of(listener, host)), loop="asyncio", http=_Connection, ws="none",
+            log_config=None, log_level="critical", access_log=False, server_header=False,
+            limit_concurrency=CONNECTIONS, timeout_keep_alive=KEEP_ALIVE, timeout_graceful_shutdown=int(TRANSFER) + 60,
+        )  # fmt: skip
+        _Uvicorn(config, engine, lambda: ready(models)).run([listener])
 
 
 class _Uvicorn(uvicorn.Server):

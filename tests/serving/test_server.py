@@ -21,7 +21,7 @@ import pytest
 import torch
 
 from nmtkit.errors import UserError
-from nmtkit.serving.server import Server, hosts_of, listen, processes_of
+from nmtkit.serving.server import _Uvicorn, hosts_of, listen, processes_of
 from nmtkit.translation import loading
 from nmtkit.translation.translator import Translator
 from tests.echo import load_echo, write_folder
@@ -238,8 +238,8 @@ def test_a_link_local_address_is_served_on_its_interface(
     with listen(host, 0) as listener:
         assert listener.getsockname()[3] == socket.if_nametoindex(local[0][1])
     monkeypatch.setattr(loading, "load_model", load_echo)
-    monkeypatch.setattr(Server, "run", lambda server, listener, ready: ready())
-    told = nmtkit("serve", "-m", write_folder(tmp_path / "run"), "--host", host, "--port", 0).err
+    monkeypatch.setattr(_Uvicorn, "run", lambda server, listeners: server._ready())
+    told = nmtkit("serve", "-m", write_folder(tmp_path / "run"), "--host", host, "--port", 0, "--jobs", 1).err
     assert re.search(rf"http://\[{re.escape(host)}\]:\d+ \(", told)
 
 
