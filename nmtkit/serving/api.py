@@ -155,7 +155,7 @@ async def _written(model: Description, text: str, spans: list[Span], answers: li
     """The JSON answer, assembled from the workers' JSON fields."""
     best = [answer.texts[0] for answer in answers]
     gaps = between(text, spans, model.source, model.target)
-    whole = "".join(part for pair in zip(gaps, [*best, ""], strict=True) for part in pair)
+    whole = "".join(itertools.chain(*zip(gaps, [*best, ""], strict=True)))
     parts = []
     for number, (span, before, answer) in enumerate(zip(spans, gaps, answers, strict=False)):
         place = {"source": text[span.start : span.end], "start": span.start, "end": span.end, "before": before}

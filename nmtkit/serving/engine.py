@@ -214,14 +214,13 @@ class Engine:
 
     async def _tried(self, batch: list[tuple[_Work, int]]) -> bool:
         """Search a batch in a thread and return whether it succeeded; a request alone in its batch fails with it."""
-        kind, targets = batch[0][0].kind, None
-        if kind.request.prefixes or kind.request.references:
-            targets = [work.targets[i] for work, i in batch if work.targets is not None]
-        query = Batch(kind, [work.sentences[i] for work, i in batch], targets)
+        work = batch[0][0]
+        # Requests of one kind all have targets, or none has.
+        targets = [each.targets[i] for each, i in batch if each.targets is not None] or None
+        query = Batch(work.kind, [each.sentences[i] for each, i in batch], targets)
         try:
             answers = await self._in_thread(query)
         except Exception as error:
-            work = batch[0][0]
             if all(other is work for other, _ in batch):
                 if isinstance(error, ModelLost):
                     self.model_lost = True

@@ -50,17 +50,14 @@ class Files:
     def __init__(self) -> None:
         self._waiting = dict[str, _File]()  # oldest first, by the secret part of their addresses
         self._two = asyncio.Semaphore(2)  # documents that are read or written at a time: that takes memory
-        self._requests = 0  # that are being served
+        self._places = asyncio.Semaphore(DOCUMENTS)
 
     async def translate(self, service: Service, http: HttpRequest) -> Response:
         """Translate a document. Raises Busy if many are waiting, whose content is in memory."""
-        if self._requests >= DOCUMENTS:
+        if self._places.locked():
             raise Busy("too many documents are waiting", 60)
-        self._requests += 1
-        try:
+        async with self._places:
             return await self._translated(service, http)
-        finally:
-            self._requests -= 1
 
     async def _translated(self, service: Service, http: HttpRequest) -> Response:
         form = await _form(service, http)

@@ -157,9 +157,7 @@ async def _translated_text(
     for text, each in zip(texts, spans, strict=True):
         gaps = between(text, each, model.source, model.target)
         ranked = _ranked([answer.texts for answer in itertools.islice(answers, len(each))])
-        translated.append(
-            ["".join(part for pair in zip(gaps, [*best, ""], strict=True) for part in pair) for best in ranked]
-        )
+        translated.append(["".join(itertools.chain(*zip(gaps, [*best, ""], strict=True))) for best in ranked])
     return translated
 
 

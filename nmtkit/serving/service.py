@@ -124,7 +124,7 @@ class Service:
         self, http: HttpRequest, kind: Kind, sentences: Sequence[str], targets: Sequence[str] | None
     ) -> list[Answer]:
         """The answer to each sentence. Raises ClientDisconnect, and cancels the search, if the client disconnects."""
-        return await _unless_gone(http, self.engine.answer(kind, sentences, targets))
+        return await _before(_gone(http), ClientDisconnect, self.engine.answer(kind, sentences, targets))
 
 
 async def within(seconds: float, work: Coroutine[Any, Any, T]) -> T:
@@ -132,14 +132,7 @@ async def within(seconds: float, work: Coroutine[Any, Any, T]) -> T:
 
     ``asyncio.wait_for`` would ignore a cancellation at the moment when the work is done, before Python 3.12.
     """
-    working = asyncio.create_task(work)
-    try:
-        await asyncio.wait([working], timeout=seconds)
-        if working.done():
-            return working.result()
-        raise TimeoutError
-    finally:
-        working.cancel()
+    return await _before(asyncio.sleep(seconds), TimeoutError, work)
 
 
 async def _body(http: HttpRequest, most: int) -> bytes:
@@ -154,18 +147,18 @@ async def _body(http: HttpRequest, most: int) -> bytes:
     return bytes(content)
 
 
-async def _unless_gone(http: HttpRequest, work: Coroutine[Any, Any, T]) -> T:
-    """The result of ``work``; if the client disconnects, it is cancelled and ClientDisconnect raised."""
-    working, leaving = asyncio.create_task(work), asyncio.create_task(_gone(http))
+async def _before(end: Coroutine[Any, Any, None], error: type[Exception], work: Coroutine[Any, Any, T]) -> T:
+    """The result of ``work``; if ``end`` comes first, it is cancelled and ``error`` raised."""
+    working, ending = asyncio.create_task(work), asyncio.create_task(end)
     try:
-        await asyncio.wait([working, leaving], return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait([working, ending], return_when=asyncio.FIRST_COMPLETED)
         if working.done():
             return working.result()
-        raise ClientDisconnect
+        raise error
     finally:
-        for task in (working, leaving):
+        for task in (working, ending):
             task.cancel()
-        await asyncio.wait([working, leaving])
+        await asyncio.wait([working, ending])
 
 
 async def _gone(http: HttpRequest) -> None:

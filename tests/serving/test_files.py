@@ -194,10 +194,11 @@ def test_a_paragraph_with_very_much_markup_is_refused(client: TestClient) -> Non
     assert asked(client, "a.html", marks) == (413, f"a paragraph has more than {MARKS} pieces of markup")
 
 
-def test_documents_beyond_those_that_may_wait_are_refused(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_documents_beyond_those_that_may_wait_are_refused(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "DOCUMENTS", 0)
-    assert asked(client, "a.html", PAGE) == (503, "too many documents are waiting")
+    assert asked(start(), "a.html", PAGE) == (503, "too many documents are waiting")
     monkeypatch.setattr(files, "DOCUMENTS", 1)
+    client = start("other")
     for _ in range(2):  # a place is free again
         assert asked(client, "a.html", PAGE)[0] == 200
         assert asked(client, "a.pdf", PAGE)[0] == 400
