@@ -62,12 +62,10 @@ class Cell(NamedTuple):
 
 TERMS, PARTS = {"x": X, "s": LOW}, {"x": X_ROWS, "s": LOW}
 CELLS = {
-    # lstm.h
+    # cells.h
     "lstm": Cell({**TERMS, "c": FLOAT, "peepholes": FLOAT}, ("new_h", "new_c"), added=True),
-    # gru.h
     "gru_gates": Cell({**PARTS, "h": FLOAT}, ("reset", "z"), ("width", "x_step"), added=True),
     "gru_state": Cell({**PARTS, "h": FLOAT, "z": FLOAT}, ("new_h",), ("width", "x_step"), added=True),
-    # gated.h
     "gated_gru": Cell(
         {**TERMS, "h": FLOAT, "gain": FLOAT_OR_NONE, "bias": FLOAT, "state_bias": FLOAT, "keep": FLOAT},
         ("new_h",), ("gates", "width", "x_step", "keep_step"), ("x", "keep"),
@@ -76,12 +74,11 @@ CELLS = {
         {**TERMS, "h": FLOAT, "gain": FLOAT_OR_NONE, "bias": FLOAT, "candidate_bias": FLOAT, "keep": FLOAT},
         ("new_h",), ("width", "keep_step"), ("keep",),
     ),
-    # nematus.h
     "nematus": Cell({**TERMS, "h": FLOAT, "bias": FLOAT, **NORMS}, ("new_h",), ("width", "x_step"), ("x", "bias")),
 }  # fmt: skip
 
 ARGUMENTS: dict[str, dict[str, Argument]] = {
-    # attention.h
+    # training.h
     "attend": {
         "query": LOW, "keys": LOW, "values": LOW, "v": FLOAT, "mask": BOOL, "context": LOW, "weights": FLOAT,
         "scratch": FLOAT, "sources": SIZE, "width": SIZE, "depth": SIZE, "low": FLAG,
@@ -90,7 +87,6 @@ ARGUMENTS: dict[str, dict[str, Argument]] = {
         "d_context": LOW, "query": LOW, "keys": LOW, "values": LOW, "v": FLOAT, "weights": FLOAT, "d_query": LOW,
         "d_keys": FLOAT, "d_v": FLOAT, "scratch": FLOAT, "sources": SIZE, "width": SIZE, "depth": SIZE, "low": FLAG,
     },
-    # cross_entropy.h
     "cross_entropy": {
         "logits": LOW_ROWS, "bias": FLOAT, "target": INT64, "wanted": FLOAT, "sums": DOUBLE,
         "d_bias": FLOAT_OR_NONE, "scratch": FLOAT, "words": SIZE, "stride": SIZE, "low": FLAG,

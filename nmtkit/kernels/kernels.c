@@ -51,38 +51,35 @@ EXPORT int64_t nmtkit_version(void) { return 10; }
 /* A kernel processes rows `from` to `to` of its arguments, which are the part of this number. */
 typedef void Kernel(const void *given, int64_t from, int64_t to, int64_t part);
 
+#ifdef __linux__
+/* PyTorch's threads are those of its OpenMP, which is found if it is GCC's or has GCC's interface. */
+extern void GOMP_parallel(void (*body)(void *), void *data, unsigned threads, unsigned flags) __attribute__((weak));
+extern int omp_get_thread_num(void) __attribute__((weak));
+extern int omp_get_num_threads(void) __attribute__((weak));
+
 typedef struct {
     Kernel *kernel;
     const void *given;
     int64_t rows, parts;
 } Work;
 
-/* PyTorch's threads are those of its OpenMP, which is found if it is GCC's or has GCC's interface. */
-#if defined(__linux__)
-extern void GOMP_parallel(void (*body)(void *), void *data, unsigned threads, unsigned flags) __attribute__((weak));
-extern int omp_get_thread_num(void) __attribute__((weak));
-extern int omp_get_num_threads(void) __attribute__((weak));
-
 static void take_parts(void *data) {
     const Work *work = data;
     for (int64_t part = omp_get_thread_num(); part < work->parts; part += omp_get_num_threads())
         work->kernel(work->given, work->rows * part / work->parts, work->rows * (part + 1) / work->parts, part);
 }
-
-static int has_threads(void) { return GOMP_parallel && omp_get_thread_num && omp_get_num_threads; }
-#else
-static void take_parts(void *data) {}
-static void GOMP_parallel(void (*body)(void *), void *data, unsigned threads, unsigned flags) {}
-static int has_threads(void) { return 0; }
 #endif
 
 /* Runs a kernel on all rows, in `parts` parallel parts. */
 EXPORT void nmtkit_run(Kernel *kernel, const void *given, int64_t rows, int64_t parts) {
-    Work work = {kernel, given, rows, parts};
-    if (parts > 1 && has_threads())
+#ifdef __linux__
+    if (parts > 1 && GOMP_parallel && omp_get_thread_num && omp_get_num_threads) {
+        Work work = {kernel, given, rows, parts};
         GOMP_parallel(take_parts, &work, 0, 0); /* all threads, as PyTorch does: another number would start new ones */
-    else
-        kernel(given, 0, rows, 0);
+        return;
+    }
+#endif
+    kernel(given, 0, rows, 0);
 }
 
 typedef void any; /* float or bfloat16, according to a flag */

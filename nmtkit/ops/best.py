@@ -84,7 +84,7 @@ def _best_columns(values: Tensor, columns: Tensor, k: int) -> Tensor:
 
     ``topk`` breaks ties arbitrarily, so it is given int64 keys that are all different: the value in the upper half, the
     column in the lower. The values are mapped to integers of the same order, NaN of either sign above all, as in
-    ``kernels/functions.h``.
+    ``kernels/all.h``.
     """
     bits = values.view(torch.int32)
     ordered = (bits ^ ((bits >> 31) & 0x7FFFFFFF)) - 0x7FFFFF

@@ -5,7 +5,7 @@ of the softmax, softmax(logits) - target. Backward only scales the result by the
 
 A chunk has many rows, because each chunk updates the whole gradient of the weight. The pointwise operations between the
 three products read the logits some eight times, so they run on blocks of a chunk that fit into the cache, or row by row
-in a kernel (``kernels/cross_entropy.py``).
+in a kernel (``kernels/training.py``).
 
 Letters: R rows (sentences x target words), H hidden, V words.
 """

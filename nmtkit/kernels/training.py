@@ -1,4 +1,4 @@
-"""Additive attention in training, one kernel each for forward and backward; ``ops/attention.py`` has plain versions."""
+"""Attention and the loss in training, by kernels (``training.h``); plain versions are beside their uses in ``ops``."""
 
 import torch
 from torch import Tensor
@@ -22,7 +22,7 @@ def attend(query: Tensor, keys: Tensor, values: Tensor, v: Tensor, mask: Tensor)
     return context, weights
 
 
-def back(
+def attend_back(
     d_context: Tensor, query: Tensor, keys: Tensor, values: Tensor, v: Tensor, weights: Tensor, d_keys: Tensor
 ) -> tuple[Tensor, Tensor]:
     """The gradients of query (B, A) and v (A,) from that of the context (B, D); accumulates that of the keys in d_keys.
@@ -45,5 +45,28 @@ def there_and_back(
 ) -> tuple[Tensor, ...]:
     """Context (B, D) and weights (B, S), and the gradients of query, keys and v, for the trial in ``door.py``."""
     (context, weights), d_keys = attend(query, keys, values, v, mask), torch.zeros(keys.shape)
-    d_query, d_v = back(d_context, query, keys, values, v, weights, d_keys)
+    d_query, d_v = attend_back(d_context, query, keys, values, v, weights, d_keys)
     return context, weights, d_query, d_keys, d_v
+
+
+def losses(
+    logits: Tensor, bias: Tensor, target: Tensor, label_smoothing: float, d_bias: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """Summed loss and negative log-likelihood, float64, of logits (R, V) without bias (V,), target (R,).
+
+    With ``d_bias`` (V,), the bias gradient is added to it and the logits are replaced by their gradient. Rows of
+    the logits may be strided.
+    """
+    rows, words = logits.shape
+    wrong, count = label_smoothing / (words - 1), parts(rows, logits.numel())
+    sums = torch.empty(rows, 2, dtype=torch.float64)
+    d_biases = None if d_bias is None else bias.new_zeros(count, words)
+    run(
+        "cross_entropy", rows, count, logits=logits, bias=bias.contiguous(), target=target.contiguous(),
+        wanted=bias.new_tensor([wrong, 1 - label_smoothing]), sums=sums, d_bias=d_biases,
+        scratch=bias.new_empty(count, words), words=words, stride=logits.stride(0),
+    )  # fmt: skip
+    if d_bias is not None and d_biases is not None:
+        d_bias += d_biases.sum(dim=0)
+    nll, log_probs = sums.sum(dim=0)
+    return (1 - label_smoothing) * nll + wrong * (-log_probs - nll), nll
