@@ -59,8 +59,9 @@ def nan_in_memory() -> Iterator[None]:
 def untried() -> Iterator[None]:
     """No kernel has been tried before the test, and trials in the test are forgotten afterwards."""
     from nmtkit.kernels import door
+    from nmtkit.kernels.fused import fused
 
-    caches = door._switched_off, door._choice, door._fused, door._warn
+    caches = door.switched_off, door._choice, fused, door._warn
     for cached in caches:
         cached.cache_clear()
     yield

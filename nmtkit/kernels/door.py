@@ -43,8 +43,8 @@ def kernel(name: str, plain: Function, *like: Tensor) -> Function:
     """
     device, dtypes = like[0].device.type, [x.dtype for x in like]
     if device == COMPILED:
-        usable = name in FUSED and torch.is_grad_enabled() and not switched_off(name)
-        return cast(Function, _fused(name, plain, device, *dtypes)) if usable else plain
+        usable = name in FUSED and torch.is_grad_enabled() and name not in switched_off()
+        return cast(Function, fused(name, plain, device, *dtypes)) if usable else plain
     if device != "cpu" or name not in KERNELS:
         return plain
     return cast(Function, _choice(name, plain, *dtypes)[0])
@@ -141,14 +141,9 @@ KERNELS = {
 FUSED = (*CELLS, "keep")  # on a GPU: cells, and the choice between new and old states
 
 
-def switched_off(name: str) -> bool:
-    """Whether the environment disables this kernel, or "graphs". Raises UserError if it names an unknown one."""
-    return name in _switched_off()
-
-
 @cache
-def _switched_off() -> frozenset[str]:
-    """Everything disabled by the environment. Raises UserError for an unknown name."""
+def switched_off() -> frozenset[str]:
+    """The kernels, or "graphs", that the environment disables. Raises UserError for an unknown name."""
     value, known = os.environ.get(SWITCH, ""), [*dict.fromkeys([*KERNELS, *FUSED, GRAPHS])]
     if value == "off":
         return frozenset(known)
@@ -162,16 +157,10 @@ def _switched_off() -> frozenset[str]:
 
 
 @cache
-def _fused(name: str, plain: Callable[..., Any], device: str, *_: torch.dtype) -> Callable[..., Any]:
-    """The compiled function, one for these dtypes."""
-    return fused(name, plain, device)
-
-
-@cache
 def _choice(name: str, plain: Callable[..., Any], *dtypes: torch.dtype) -> tuple[Callable[..., Any], str]:
     """The kernel in C for these dtypes, or the plain function and why it is used instead."""
     found = KERNELS[name]
-    if switched_off(name):
+    if name in switched_off():
         return plain, f"switched off by {SWITCH}"
     if not library.compiled():
         return plain, "not compiled"
@@ -224,7 +213,7 @@ def report(plain: Mapping[str, Callable[..., Any]], device: str) -> str:
     On a CPU this tries every kernel against ``plain``. On a GPU it does not, because compilation is slow.
     """
     if device != "cpu":
-        off = [name for name in [*FUSED, GRAPHS] if switched_off(name)]
+        off = [name for name in [*FUSED, GRAPHS] if name in switched_off()]
         on = [name for name in FUSED if device == COMPILED and name not in off]
         graphs = "; CUDA graphs in training" if device == COMPILED and GRAPHS not in off else ""
         switched = f"; switched off by {SWITCH}: {', '.join(off)}" if off else ""

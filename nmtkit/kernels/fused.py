@@ -5,6 +5,7 @@ Backward recomputes the function from its arguments, like the C kernels.
 
 import logging
 from collections.abc import Callable, Sequence
+from functools import cache
 from types import FunctionType
 from typing import Any
 
@@ -15,8 +16,9 @@ from torch.autograd.function import once_differentiable
 log = logging.getLogger(__name__)
 
 
-def fused(name: str, plain: Callable[..., Any], device: str) -> Callable[..., Any]:
-    """The same function on this type of device, compiled once for all shapes at its first use.
+@cache
+def fused(name: str, plain: Callable[..., Any], device: str, *_: torch.dtype) -> Callable[..., Any]:
+    """The same function on this type of device for arguments of these dtypes, compiled at its first use for all shapes.
 
     It is recompiled when an argument is None, or has another dtype, a single row, or another memory layout. Arguments
     are float tensors or None; results are one or more tensors. The first call takes two more seconds for imports. If it

@@ -30,7 +30,7 @@ Shape = tuple[int, ...]
 
 def graphs_for(device: torch.device) -> "Graphs | None":
     """The graphs of a training run on this device; None on a CPU, and if the environment switches them off."""
-    return Graphs() if device.type == "cuda" and not door.switched_off(door.GRAPHS) else None
+    return Graphs() if device.type == "cuda" and door.GRAPHS not in door.switched_off() else None
 
 
 class Graphs:

@@ -281,5 +281,5 @@ def test_graphs_are_for_gpus_and_can_be_switched_off(monkeypatch: pytest.MonkeyP
     assert graphs_for(torch.device("cpu")) is None
     assert graphs_for(torch.device("cuda")) is not None
     monkeypatch.setenv("NMTKIT_KERNELS", "graphs")
-    door._switched_off.cache_clear()
+    door.switched_off.cache_clear()
     assert graphs_for(torch.device("cuda")) is None
