@@ -1,6 +1,6 @@
 """Additive attention (Bahdanau et al. 2015, A.1.2): softmax_j( v . tanh(query + keys_j) ), and the context vector.
 
-``additive`` is for search: any number of query rows for each sentence, in PyTorch operations. ``quick_additive``
+``additive`` computes it for any number of query rows for each sentence, in PyTorch operations. ``quick_additive``
 computes the same from exponentials, for search in low precision. ``attention_loop`` is for training: one query row for
 each sentence in a step, and keys, values and v shared by all steps. On a CPU, forward and backward are kernels
 (``kernels/training.py``).
@@ -30,10 +30,11 @@ def additive(query: Tensor, keys: Tensor, values: Tensor, v: Tensor, mask: Tenso
     query (N, A), keys (B, S, A), values (B, S, D), v (A,), mask (B, S) False at padding; no sentence may be all
     padding. Returns the context (N, D) in the values' dtype and the weights (N, S) in float32.
     """
-    scores = _sigmoid(query.unflatten(0, (len(keys), -1)), keys.float()) @ (2 * v.float())  # (B, K, S)
-    weights = _weights(scores, mask)
+    sigmoid = _sigmoid(query.unflatten(0, (len(keys), -1)), keys)  # (B, K, S, A)
+    # mv, because autocast would convert the whole tensor for a matmul.
+    weights = _weights(sigmoid.flatten(0, 2).mv(2 * v.float()).view(sigmoid.shape[:3]), mask)
     # A sentence's K queries share its keys and values, without copies for the beam.
-    return (weights.to(values.dtype) @ values).flatten(0, 1), weights.flatten(0, 1)
+    return weighted(weights, values).flatten(0, 1), weights.flatten(0, 1)
 
 
 def exponential(x: Tensor) -> Tensor:
@@ -108,16 +109,6 @@ def _sigmoid(query: Tensor, keys: Tensor) -> Tensor:
     return torch.add(2 * query.float().unsqueeze(2), keys.unsqueeze(1), alpha=2).sigmoid_()
 
 
-def _scores(query: Tensor, keys: Tensor, v: Tensor, mask: Tensor) -> Tensor:
-    """v . tanh(query + keys) up to a constant that the softmax cancels; -inf where the mask is False.
-
-    query (B, A), keys (B, S, A), v (A,), mask (B, S) -> (B, S) in float32.
-    """
-    sigmoid = _sigmoid(query.unsqueeze(1), keys).squeeze(1)  # (B, S, A)
-    # mv, because autocast would convert the whole tensor for a matmul.
-    return sigmoid.flatten(0, 1).mv(2 * v.float()).view(mask.shape).masked_fill_(~mask, float("-inf"))
-
-
 class _Additive(torch.autograd.Function):
     """Backward recomputes the sigmoid instead of storing (B, S, A) for every step."""
 
@@ -129,7 +120,7 @@ class _Additive(torch.autograd.Function):
             query = query.to(keys.value.dtype).contiguous()
             context, weights = training.attend(query, keys.value, values.value, v.wide(), mask)
         else:
-            context, weights = _attend(query, keys, values, v, mask)
+            context, weights = additive(query, keys.wide(), values.value, v.value, mask)
         ctx.save_for_backward(query, weights)
         return context
 
@@ -147,12 +138,6 @@ class _Additive(torch.autograd.Function):
         # The gradient of the values is one product after the loop.
         values.note(weights.to(values.value.dtype).unsqueeze(1), grad_context.unsqueeze(1))
         return d_query, None, None, None, None
-
-
-def _attend(query: Tensor, keys: Shared, values: Shared, v: Shared, mask: Tensor) -> tuple[Tensor, Tensor]:
-    """The context (B, D) and the weights (B, S) of a query (B, A)."""
-    weights = _scores(query, keys.wide(), v.value, mask).softmax(dim=-1)
-    return torch.bmm(weights.to(values.value.dtype).unsqueeze(1), values.value).squeeze(1), weights
 
 
 def _back(d_context: Tensor, query: Tensor, keys: Shared, values: Shared, v: Shared, weights: Tensor) -> Tensor:
@@ -177,7 +162,7 @@ def there_and_back(
     query: Tensor, keys: Tensor, values: Tensor, v: Tensor, mask: Tensor, d_context: Tensor
 ) -> tuple[Tensor | None, ...]:
     """Context (B, D), weights (B, S) and the gradients of query, keys and v, to compare the kernels with."""
-    shared = of_keys, of_values, of_v = Shared(keys), Shared(values), Shared(v)
-    context, weights = _attend(query, *shared, mask)
-    d_query = _back(d_context, query, *shared, weights)
+    of_keys, of_values, of_v = Shared(keys), Shared(values), Shared(v)
+    context, weights = additive(query, of_keys.wide(), values, v, mask)
+    d_query = _back(d_context, query, of_keys, of_values, of_v, weights)
     return context, weights, d_query, of_keys.gradient(), of_v.gradient()

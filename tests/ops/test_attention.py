@@ -45,7 +45,8 @@ def test_outputs_and_all_gradients_equal_the_plain_version(
 def test_several_queries_per_sentence_equal_the_sentence_repeated(
     beams: int, gradient: bool, sizes: tuple[int, ...]
 ) -> None:
-    (query, keys, values, v), mask = inputs(*sizes, beams)
+    tensors, mask = inputs(*sizes, beams)
+    query, keys, values, v = (x.float() for x in tensors)
     apart = [x.repeat_interleave(beams, dim=0) for x in (keys, values, mask)]
     with torch.set_grad_enabled(gradient):
         together = attention.additive(query, keys, values, v, mask)
@@ -54,14 +55,15 @@ def test_several_queries_per_sentence_equal_the_sentence_repeated(
 
 def test_padding_has_weight_0_and_the_weights_sum_to_one() -> None:
     tensors, mask = inputs(3, 5, 4, 2)
-    _, weights = attention.additive(*tensors, mask)
+    _, weights = attention.additive(*(x.float() for x in tensors), mask)
     assert (weights[~mask] == 0).all()
     torch.testing.assert_close(weights.sum(dim=1), torch.ones(3))
 
 
 @pytest.mark.parametrize("gradient", [False, True], ids=["search", "training"])
 def test_values_at_padding_change_nothing(gradient: bool) -> None:
-    (query, keys, values, v), mask = inputs(3, 5, 4, 2)
+    tensors, mask = inputs(3, 5, 4, 2)
+    query, keys, values, v = (x.float() for x in tensors)
     padding = ~mask.unsqueeze(-1)
     with torch.set_grad_enabled(gradient):
         expected = attention.additive(query, keys, values, v, mask)
