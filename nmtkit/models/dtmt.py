@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from nmtkit.config import require_counts, require_fraction
 from nmtkit.layers.attention import MultiHeadAdditiveAttention
-from nmtkit.layers.embedding import OutputLayer, WordEmbedding
+from nmtkit.layers.embedding import OutputLayer, WordEmbedding, sinusoid
 from nmtkit.layers.linear import Linear
 from nmtkit.layers.recurrent import Recurrent, state_weight
 from nmtkit.models.base import Decoder, Seq2Seq, Step, mean_annotation
@@ -33,7 +33,6 @@ from nmtkit.ops.attention import attention_loop
 from nmtkit.ops.loop import scan
 from nmtkit.ops.matrix import Matrix, product
 from nmtkit.ops.pointwise import dropout, dropout_mask
-from nmtkit.ops.positions import sinusoid
 from nmtkit.symbols import BOS
 
 

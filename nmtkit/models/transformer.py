@@ -17,11 +17,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from nmtkit.config import require_counts, require_fraction
-from nmtkit.layers.embedding import OutputLayer, SharedEmbedding, TiedOutputLayer, WordEmbedding
+from nmtkit.layers.embedding import OutputLayer, SharedEmbedding, TiedOutputLayer, WordEmbedding, sinusoid
 from nmtkit.layers.linear import Linear
 from nmtkit.models.base import Decoder, Seq2Seq, Step
 from nmtkit.ops.pointwise import dropout
-from nmtkit.ops.positions import sinusoid
 
 
 @dataclass(frozen=True)

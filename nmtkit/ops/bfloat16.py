@@ -5,11 +5,16 @@ or else in oneDNN's format, to which oneDNN would otherwise convert it for every
 converted for every product. Results are rounded to bfloat16, except those of tiles, and returned in float32, or in
 bfloat16 if they are inputs of another product only.
 
+oneDNN generates code for every number of rows, which takes 1 to 20 ms in bfloat16, longer than many products, and in
+search that number changes from step to step. So rows are multiplied in blocks of a few sizes, also in int8
+(``by_blocks``); the results of a block also stay in the processor's cache until they are converted.
+
 A ``Low`` weight is a ``Converted`` matrix (``matrix.py``): ``product(rows, pack(weight, None))``.
 
 Letters: N rows, D inputs, E outputs.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -18,7 +23,9 @@ from torch.nn import functional
 
 from nmtkit.kernels import tiles
 from nmtkit.kernels.door import kernel
-from nmtkit.ops.blocks import MOST_ROWS, by_blocks
+
+SIZES = (8, 16, 32, 64, 128, 192, 256)  # rows of a block; larger ones are hardly faster with AMX
+MOST_ROWS = SIZES[-1]
 
 
 class Low(NamedTuple):
@@ -52,15 +59,15 @@ class LaidOut(NamedTuple):
 
 def pack(weight: Tensor, bias: Tensor | None, results: torch.dtype = torch.float32) -> Low | LaidOut | tiles.Tiled:
     """A weight (D, E) and a bias (E,) of any floating dtype, converted once for many products."""
-    lay_out = kernel("tiles", pack_plain, weight) if tiles.fits(weight) else pack_plain
-    return lay_out(weight.detach(), bias, results)
+    weight = weight.detach()
+    return tiled(weight, bias, results) or pack_plain(weight, bias, results)
 
 
-def tiled(weight: Tensor, bias: Tensor | None = None) -> tiles.Tiled | None:
-    """A weight (D, E) and a bias (E,) packed for AMX tiles; None without AMX or if the shape does not fit."""
+def tiled(weight: Tensor, bias: Tensor | None, results: torch.dtype) -> tiles.Tiled | None:
+    """``pack`` of a weight (D, E) and a bias (E,) for AMX tiles; None without AMX or if the shape does not fit."""
     if not tiles.fits(weight) or kernel("tiles", pack_plain, weight) is pack_plain:
         return None
-    return tiles.lay_out(weight, bias, torch.bfloat16)
+    return tiles.lay_out(weight, bias, results)
 
 
 def pack_plain(weight: Tensor, bias: Tensor | None, results: torch.dtype) -> Low | LaidOut | tiles.Tiled:
@@ -73,3 +80,19 @@ def pack_plain(weight: Tensor, bias: Tensor | None, results: torch.dtype) -> Low
         except (AttributeError, RuntimeError):
             pass  # a processor without bfloat16, or PyTorch without oneDNN: slow but correct
     return Low(low, bias, results)
+
+
+def by_blocks(
+    multiply: Callable[[Tensor, Tensor], None], rows: Tensor, outputs: int, dtype: torch.dtype = torch.float32
+) -> Tensor:
+    """Rows (..., D) multiplied in blocks by ``multiply`` -> (..., E) in ``dtype``, where E is ``outputs``.
+
+    ``multiply`` takes the rows of a block (P, D), where P is one of ``SIZES``, and the place (R, E) for the results of
+    the first R rows; the others are zeros.
+    """
+    x = rows.reshape(-1, rows.shape[-1])
+    result = x.new_empty(len(x), outputs, dtype=dtype)
+    for part, place in zip(x.split(MOST_ROWS), result.split(MOST_ROWS), strict=True):
+        missing = next(size for size in SIZES if size >= len(part)) - len(part)
+        multiply(functional.pad(part, (0, 0, 0, missing)) if missing else part, place)
+    return result.view(*rows.shape[:-1], outputs)

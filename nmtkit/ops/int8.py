@@ -19,7 +19,7 @@ from torch import Tensor
 from nmtkit.errors import UserError
 from nmtkit.kernels import pairs
 from nmtkit.kernels.door import kernel
-from nmtkit.ops.blocks import MOST_ROWS, by_blocks
+from nmtkit.ops.bfloat16 import MOST_ROWS, by_blocks
 
 NARROW, WIDE = pairs.MAX_INTEGER, 127  # the largest integer of either factor; 2 * (90 + 90) * 90 < 2 ** 15
 

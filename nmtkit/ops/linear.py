@@ -64,7 +64,7 @@ def times(x: Tensor, weight: Tensor, rows: int, bias: Tensor | None = None) -> T
 
 def _product(x: Tensor, weight: Tensor, rows: int, bias: Tensor | None = None) -> Tensor:
     """``times`` in the dtype of x; weight (D, E) and bias (E,) may have another. Uses AMX tiles where there are any."""
-    if x.dtype == torch.bfloat16 and (laid_out := tiled(weight, bias)):
+    if x.dtype == torch.bfloat16 and (laid_out := tiled(weight, bias, x.dtype)):
         return laid_out.product(x[:rows])
     return times(x, weight.to(x.dtype), rows, None if bias is None else bias.to(x.dtype))
 

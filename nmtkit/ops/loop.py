@@ -64,7 +64,7 @@ class Shared:
         """``value`` (D, E), or ``value`` transposed (E, D), packed for AMX tiles if the processor has them."""
         if transposed not in self._matrices:
             value = self.value.t() if transposed else self.value
-            tiles = tiled(value) if value.dtype == torch.bfloat16 else None
+            tiles = tiled(value, None, value.dtype) if value.dtype == torch.bfloat16 else None
             self._matrices[transposed] = tiles or value
         return self._matrices[transposed]
 

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from nmtkit.experiment.schema import Experiment
+from nmtkit.layers.embedding import sinusoid
 from nmtkit.models import densenmt, dtmt
 from nmtkit.models.transformer import Sublayer
 from nmtkit.ops import pointwise
-from nmtkit.ops.positions import sinusoid
 from nmtkit.symbols import BOS
 from tests.laws import assert_near, drawn, randomised
 from tests.toys import (

@@ -4,8 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from nmtkit.ops.bfloat16 import LaidOut, Low, pack
-from nmtkit.ops.blocks import MOST_ROWS, SIZES, by_blocks
+from nmtkit.ops.bfloat16 import MOST_ROWS, SIZES, LaidOut, Low, by_blocks, pack
 from nmtkit.ops.matrix import product
 from tests.laws import factors
 
