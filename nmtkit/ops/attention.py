@@ -132,7 +132,7 @@ class _Additive(torch.autograd.Function):
         if ctx.quick:
             shared = keys.value, values.value, v.wide()
             d_query, d_v = training.attend_back(grad_context.contiguous(), query, *shared, weights, keys.sum())
-            v.add(d_v)
+            v.sum().add_(d_v)
         else:
             d_query = _back(grad_context, query, keys, values, v, weights)
         # The gradient of the values is one product after the loop.
@@ -149,12 +149,12 @@ def _back(d_context: Tensor, query: Tensor, keys: Shared, values: Shared, v: Sha
     # The backward of softmax; padding has weight 0 and thus no gradient.
     d_scores = weights * (d_weights - (weights * d_weights).sum(-1, keepdim=True))
     sigmoid = _sigmoid(query.unsqueeze(1), keys.wide()).squeeze(1)
-    v.add(2 * (d_scores.flatten() @ sigmoid.flatten(0, 1)))  # of the sigmoid alone, because d_scores sums to 0
+    v.sum().add_(2 * (d_scores.flatten() @ sigmoid.flatten(0, 1)))  # of the sigmoid alone, because d_scores sums to 0
     slope = sigmoid.addcmul_(sigmoid, sigmoid, value=-1)  # sigmoid (1 - sigmoid), a quarter of the slope of tanh
     four_v = 4 * v.value.float()
     d_query = torch.bmm(d_scores.unsqueeze(1), slope).squeeze(1) * four_v
-    # The gradient of the keys is a sum over the steps, accumulated in the memory of ``slope``.
-    keys.add_scaled(slope, d_scores.unsqueeze(-1), four_v)
+    keys.sum().addcmul_(slope, d_scores.unsqueeze(-1))
+    keys.factor = four_v
     return d_query
 
 

@@ -34,16 +34,14 @@ class Shared:
     """
 
     def __init__(self, tensor: Tensor):
-        # Converted as by autocast, but once instead of in every step.
         device = tensor.device.type
-        low = None
+        self.value = tensor.detach()
         if not tensor.is_meta and torch.is_autocast_enabled(device):  # meta tensors have no autocast
-            low = torch.get_autocast_dtype(device)
-        self.value = tensor.detach().to(low or tensor.dtype)
+            self.value = self.value.to(torch.get_autocast_dtype(device))
+        self.factor: Tensor | None = None  # broadcasts to the sum, which it multiplies after the loop
         self._dtype = tensor.dtype
         self._products: list[tuple[Tensor, Tensor]] = []
         self._sum: Tensor | None = None
-        self._scaled: tuple[Tensor, Tensor] | None = None  # a sum and its common factor
         self._wide: Tensor | None = None
         self._matrices: dict[bool, Matrix] = {}
 
@@ -72,35 +70,23 @@ class Shared:
         """Record a term x^T gradient (..., D, E) of this tensor's gradient: x (..., R, D), gradient (..., R, E)."""
         self._products.append((x.detach(), gradient))  # detached, because its graph would never be freed
 
-    def add(self, gradient: Tensor) -> None:
-        """Adds a contribution of the tensor's shape (...) to the gradient; it may be kept and overwritten."""
-        self._sum = gradient.float() if self._sum is None else self._sum.add_(gradient)
-
-    def add_scaled(self, x: Tensor, y: Tensor, factor: Tensor) -> None:
-        """Adds x y factor to the gradient, where factor is the same in every call; x may be kept and overwritten.
-
-        x (...) has the tensor's shape, to which y (..., 1) and factor (E,) broadcast; all are float32.
-        """
-        total = x.mul_(y) if self._scaled is None else self._scaled[0].addcmul_(x, y)
-        self._scaled = total, factor
-
     def sum(self) -> Tensor:
-        """The sum (...) in float32, of the tensor's shape, for callers that add parts of its gradient in place."""
+        """A sum (...) in float32, of the tensor's shape, to which callers add parts of its gradient in place."""
         if self._sum is None:
             self._sum = torch.zeros(self.value.shape, device=self.value.device)
         return self._sum
 
     def gradient(self) -> Tensor | None:
         """The gradient of the tensor, of any shape; None if no step used it. Frees everything recorded."""
-        if self._scaled is not None:
-            self.add(self._scaled[0].mul_(self._scaled[1]))
         total = self._sum
+        if total is not None and self.factor is not None:
+            total.mul_(self.factor)
         if self._products:
             x, gradient = (torch.cat(parts, dim=-2) for parts in zip(*self._products, strict=True))
             if x.ndim == 2:
                 x, gradient = with_zeros(x, x.dtype), with_zeros(gradient, gradient.dtype)
             total = x.mT @ gradient if total is None else total + x.mT @ gradient
-        self._products, self._sum, self._scaled, self._wide, self._matrices = [], None, None, None, {}
+        self._products, self._sum, self._wide, self._matrices = [], None, None, {}
         self.value = self.value.new_empty(0)  # a second backward through the loop would count twice, so it fails
         return None if total is None else total.to(self._dtype)
 

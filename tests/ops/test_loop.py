@@ -186,21 +186,19 @@ def test_a_scan_is_the_plain_loop_over_real_steps(
 
 
 def test_a_gradient_is_the_sum_of_all_that_was_added_and_of_products() -> None:
-    w, x, gradient, added, scaled = (torch.randn(n, m) for n, m in ((3, 4), (5, 3), (5, 4), (3, 4), (3, 4)))
+    w, x, gradient, added = (torch.randn(n, m) for n, m in ((3, 4), (5, 3), (5, 4), (3, 4)))
     factor = torch.randn(4)
-    for parts in itertools.product((False, True), repeat=3):
+    for noted, summed, scaled in itertools.product((False, True), repeat=3):
         shared, expected = Shared(w), torch.zeros(3, 4)
         for _ in range(2):
-            if parts[0]:
+            if noted:
                 shared.note(x, gradient)
                 expected += x.T @ gradient
-            if parts[1]:
-                shared.add(added.clone())
-                expected += added
-            if parts[2]:
-                shared.add_scaled(scaled.clone(), torch.full((3, 1), 2.0), factor)
-                expected += 2 * scaled * factor
+            if summed:
+                shared.sum().add_(added)
+                expected += added * factor if scaled else added
+        shared.factor = factor if scaled else None
         found = shared.gradient()
-        assert (found is None) == (not any(parts))
+        assert (found is None) == (not (noted or summed))
         if found is not None:
             torch.testing.assert_close(found, expected)
