@@ -16,19 +16,18 @@ from nmtkit.ops.precision import Products
 
 
 class Recurrent(nn.Module):
-    """A module whose ``step`` multiplies the previous state by ``weight``, or by all ``weights()`` of several."""
+    """A module whose ``step`` multiplies the previous state by its ``weights()``."""
 
-    weight: nn.Parameter
+    matrices: tuple[str, ...] = ("weight",)  # the names of these parameters
 
     def weights(self) -> list[Tensor]:
         """The matrices (H, G H) that ``step`` multiplies the state by."""
-        return [self.weight]
+        return [getattr(self, name) for name in self.matrices]
 
     def for_search(self, precision: Products) -> "Recurrent":
         """``converted.Convertible.for_search``: with converted ``weights()``."""
-        own = {id(parameter): name for name, parameter in self.named_parameters(recurse=False)}
-        for weight in self.weights():
-            name = own[id(weight)]
+        for name in self.matrices:
+            weight = getattr(self, name)
             delattr(self, name)  # PyTorch accepts nothing else in place of a parameter
             setattr(self, name, convert(weight, None, precision))
         return self
@@ -57,7 +56,6 @@ class PeepholeLSTM(Recurrent):
 
     def __init__(self, width: int):
         super().__init__()
-        self.width = width
         self.weight = state_weight(width, 4)  # W_r
         self.peepholes = nn.Parameter(torch.zeros(3, width))  # theta_rho, theta_phi, theta_pi
 
@@ -73,14 +71,12 @@ class PeepholeLSTM(Recurrent):
 class GRU(Recurrent):
     """The GRU of Bahdanau et al. 2015, A.1.1: the reset gate is applied before the product."""
 
+    matrices = ("gates", "weight")  # (H, 2H) and (H, H)
+
     def __init__(self, width: int):
         super().__init__()
         self.gates = state_weight(width, 2)  # U_r, U_z
         self.weight = state_weight(width, 1)  # U
-
-    def weights(self) -> list[Tensor]:
-        """The matrices (H, 2H) and (H, H) that ``step`` multiplies by."""
-        return [self.gates, self.weight]
 
     step = staticmethod(gru.step)
 

@@ -126,16 +126,9 @@ class Seq2Seq(nn.Module):
 
         The embeddings are the model's own modules, so it must be in evaluation mode (``eval``) when they are used.
         """
-        return ForSearch(
-            self.embedding["src"],
-            for_search(self.encoder, precision),
-            self.embedding["tgt"],
-            for_search(self.decoder, precision),
-            self.output,
-            _logits(self.output, precision),
-            precision,
-            None,
-        )
+        encoder, decoder = for_search(self.encoder, precision), for_search(self.decoder, precision)
+        logits = _logits(self.output, precision)
+        return ForSearch(self.embedding, encoder, decoder, self.output, logits, precision, None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,11 +138,10 @@ class ForSearch:
     It is also a ``shortlist.Narrowing``. It computes no gradients and has no ``unroll``.
     """
 
-    src: nn.Module
+    embedding: nn.ModuleDict  # that of the model, like ``output``
     encoder: nn.Module
-    tgt: nn.Module
     decoder: Decoder[Any, Any, Any]
-    output: OutputLayer | TiedOutputLayer | NormedLinear  # that of the model
+    output: OutputLayer | TiedOutputLayer | NormedLinear
     logits: Affine  # the output layer in this precision, over ``words`` alone if they are given
     precision: Products
     words: Tensor | None  # (C,) the target words of a shortlist, whose positions are then search's ids; None: all words
@@ -157,13 +149,13 @@ class ForSearch:
     @torch.inference_mode()
     def begin(self, src: Tensor, mask: Tensor) -> tuple[Tree, Tree]:
         """``Scorer.begin``: source ids (B, S) and their mask (B, S) -> memory and first state, B rows each."""
-        return self.decoder.begin(self.encoder(self.src(src), mask), mask)
+        return self.decoder.begin(self.encoder(self.embedding["src"](src), mask), mask)
 
     @torch.inference_mode()
     def step(self, memory: Tree, state: Tree, y: Tensor) -> tuple[LogProbs, Tree, Tensor | None]:
         """``Scorer.step``: previous words y (N,) -> log-probabilities (N, V or C), state, attention (N, S)."""
         previous = y if self.words is None else self.words[y]
-        step = self.decoder.step(memory, state, self.tgt(previous))
+        step = self.decoder.step(memory, state, self.embedding["tgt"](previous))
         logits = self.logits(step.hidden)
         if self.precision != "float32":
             return softmax_of(logits), step.state, step.attention
