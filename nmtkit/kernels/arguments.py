@@ -61,19 +61,17 @@ class Cell(NamedTuple):
 
 
 TERMS, PARTS = {"x": X, "s": LOW}, {"x": X_ROWS, "s": LOW}
+GATED = Cell(
+    {**TERMS, "h": FLOAT, "gain": FLOAT_OR_NONE, "bias": FLOAT, "candidate_bias": FLOAT, "keep": FLOAT},
+    ("new_h",), ("gates", "width", "x_step", "keep_step"), ("x", "keep"),
+)  # fmt: skip
 CELLS = {
     # cells.h
     "lstm": Cell({**TERMS, "c": FLOAT, "peepholes": FLOAT}, ("new_h", "new_c"), added=True),
     "gru_gates": Cell({**PARTS, "h": FLOAT}, ("reset", "z"), ("width", "x_step"), added=True),
     "gru_state": Cell({**PARTS, "h": FLOAT, "z": FLOAT}, ("new_h",), ("width", "x_step"), added=True),
-    "gated_gru": Cell(
-        {**TERMS, "h": FLOAT, "gain": FLOAT_OR_NONE, "bias": FLOAT, "state_bias": FLOAT, "keep": FLOAT},
-        ("new_h",), ("gates", "width", "x_step", "keep_step"), ("x", "keep"),
-    ),
-    "gated_lau": Cell(
-        {**TERMS, "h": FLOAT, "gain": FLOAT_OR_NONE, "bias": FLOAT, "candidate_bias": FLOAT, "keep": FLOAT},
-        ("new_h",), ("width", "keep_step"), ("keep",),
-    ),
+    "gated_gru": GATED,
+    "gated_lau": GATED,
     "nematus": Cell({**TERMS, "h": FLOAT, "bias": FLOAT, **NORMS}, ("new_h",), ("width", "x_step"), ("x", "bias")),
 }  # fmt: skip
 

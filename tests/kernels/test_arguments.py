@@ -25,6 +25,7 @@ def declared(struct: str) -> list[tuple[str, str, bool]]:
 
 def test_every_kernel_has_the_arguments_in_the_table() -> None:
     structs = dict(re.findall(r"GIVEN\((\w+)\) \{(.*?)\};", SOURCE, flags=re.DOTALL))
+    structs |= {"gated_lau": structs["gated_gru"], "gated_lau_back": structs["gated_gru_back"]}  # one body in C
     of_table = {
         name: [(argument, kind.c, bool(kind.dtypes)) for argument, kind in arguments.items()]
         for name, arguments in ARGUMENTS.items()
