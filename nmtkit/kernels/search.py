@@ -1,4 +1,4 @@
-"""Operations of search other than matrix products, by kernels (``search.h``); plain versions are beside their uses.
+"""Operations of search other than matrix products, by kernels (``search.h``): ``ops`` has a plain version of each.
 
 Letters: N rows, V words, K beam, B sentences, S source positions, A attention width, D inputs, E outputs, H hidden.
 """
@@ -20,11 +20,7 @@ def log_softmax(logits: Tensor) -> Tensor:
 
 
 def best_log_softmax(logits: Tensor, k: int, first: int) -> tuple[Tensor, Tensor]:
-    """The top k of each row of the log softmax of logits (N, V), sorted, and their columns, (N, k) each.
-
-    Logits are float32 or bfloat16, and the log softmax is computed only for the top k. Ties go to the last column, NaN
-    is above any number, columns before ``first`` are ignored.
-    """
+    """``ops.best.best_log_softmax``: logits (N, V) in float32 or bfloat16 -> values and columns, (N, k) each."""
     logits = logits.contiguous()
     (rows, words), count = logits.shape, parts(len(logits), logits.numel())
     found, columns = torch.empty(rows, k), torch.empty(rows, k, dtype=torch.long)
@@ -37,10 +33,7 @@ def best_log_softmax(logits: Tensor, k: int, first: int) -> tuple[Tensor, Tensor
 
 
 def scores(query: Tensor, keys: Tensor, factors: Tensor) -> Tensor:
-    """The sum over a of factors_a / (1 + query_a key_a): query (B, K, A), keys (B, S, A), factors (A,) -> (B, K, S).
-
-    All are float32.
-    """
+    """``ops.attention.quick_scores``: query (B, K, A), keys (B, S, A), factors (A,), all float32 -> (B, K, S)."""
     (rows, beam, width), sources = query.shape, keys.shape[1]
     result = query.new_empty(rows, beam, sources)
     run(
@@ -51,7 +44,7 @@ def scores(query: Tensor, keys: Tensor, factors: Tensor) -> Tensor:
 
 
 def weighted(weights: Tensor, values: Tensor) -> Tensor:
-    """The sums (B, K, D) in float32 of values (B, S, D) in float32 or bfloat16 with weights (B, K, S) in float32."""
+    """``ops.attention.weighted``: weights (B, K, S), values (B, S, D) in float32 or bfloat16 -> (B, K, D), float32."""
     (rows, beam, sources), depth = weights.shape, values.shape[2]
     result = weights.new_empty(rows, beam, depth)
     run(
@@ -62,7 +55,7 @@ def weighted(weights: Tensor, values: Tensor) -> Tensor:
 
 
 def quantise(rows: Tensor, largest: int) -> tuple[Tensor, Tensor]:
-    """Rows (N, D) in float32 or bfloat16 as integers from 0 to 2 ``largest``, the latter being 0; and scales (N, 1)."""
+    """``ops.int8.quantise``: rows (N, D) in float32 or bfloat16 -> integers (N, D) and scales (N, 1)."""
     rows, count = rows.contiguous(), len(rows)
     integers, scales = torch.empty_like(rows, dtype=torch.uint8), torch.empty(count, 1)
     run(
@@ -73,6 +66,6 @@ def quantise(rows: Tensor, largest: int) -> tuple[Tensor, Tensor]:
 
 
 def dequantise(sums: Tensor, scales: Tensor, bias: Tensor | None, place: Tensor) -> None:
-    """Writes sums (at least N, E) times scales (at least N, 1), plus bias (E,), to ``place`` (N, E) in its dtype."""
+    """``ops.int8.dequantise``: sums (at least N, E), scales (at least N, 1), bias (E,) to ``place`` (N, E)."""
     rows, width = place.shape
     run("dequantise", rows, parts(rows, place.numel()), sums=sums, scales=scales, bias=bias, result=place, width=width)

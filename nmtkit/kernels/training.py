@@ -1,4 +1,4 @@
-"""Attention and the loss in training, by kernels (``training.h``); plain versions are beside their uses in ``ops``."""
+"""Attention and the loss in training, by kernels (``training.h``): ``ops`` has a plain version of each."""
 
 import torch
 from torch import Tensor
@@ -52,11 +52,7 @@ def there_and_back(
 def losses(
     logits: Tensor, bias: Tensor, target: Tensor, label_smoothing: float, d_bias: Tensor | None
 ) -> tuple[Tensor, Tensor]:
-    """Summed loss and negative log-likelihood, float64, of logits (R, V) without bias (V,), target (R,).
-
-    With ``d_bias`` (V,), the bias gradient is added to it and the logits are replaced by their gradient. Rows of
-    the logits may be strided.
-    """
+    """``ops.cross_entropy.losses``: logits (R, V), whose rows may be strided, bias and d_bias (V,), target (R,)."""
     rows, words = logits.shape
     wrong, count = label_smoothing / (words - 1), parts(rows, logits.numel())
     sums = torch.empty(rows, 2, dtype=torch.float64)
