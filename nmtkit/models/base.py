@@ -9,7 +9,7 @@ with every step, has one row per hypothesis, and follows the beam. Both are tree
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -25,6 +25,8 @@ from nmtkit.symbols import BOS
 Encoded = TypeVar("Encoded", bound=Tree)  # the encoder's output
 Memory = TypeVar("Memory", bound=Tree)
 State = TypeVar("State", bound=Tree)
+
+Output: TypeAlias = OutputLayer | TiedOutputLayer | NormedLinear
 
 
 @dataclass(frozen=True)
@@ -91,12 +93,7 @@ class Seq2Seq(nn.Module):
     """
 
     def __init__(
-        self,
-        src: nn.Module,
-        encoder: nn.Module,
-        tgt: nn.Module,
-        decoder: Decoder[Any, Any, Any],
-        output: OutputLayer | TiedOutputLayer | NormedLinear,
+        self, src: nn.Module, encoder: nn.Module, tgt: nn.Module, decoder: Decoder[Any, Any, Any], output: Output
     ):
         super().__init__()
         self.embedding = nn.ModuleDict({"src": src, "tgt": tgt})
@@ -141,7 +138,7 @@ class ForSearch:
     embedding: nn.ModuleDict  # that of the model, like ``output``
     encoder: nn.Module
     decoder: Decoder[Any, Any, Any]
-    output: OutputLayer | TiedOutputLayer | NormedLinear
+    output: Output
     logits: Affine  # the output layer in this precision, over ``words`` alone if they are given
     precision: Products
     words: Tensor | None  # (C,) the target words of a shortlist, whose positions are then search's ids; None: all words
@@ -166,9 +163,7 @@ class ForSearch:
         return replace(self, logits=_logits(self.output, self.precision, words), words=words)
 
 
-def _logits(
-    output: OutputLayer | TiedOutputLayer | NormedLinear, precision: Products, words: Tensor | None = None
-) -> Affine:
+def _logits(output: Output, precision: Products, words: Tensor | None = None) -> Affine:
     """The output layer for search, over all words or ``words`` (C,); the softmax widens logits in bfloat16."""
     results = torch.bfloat16 if precision == "bfloat16" else torch.float32
     if words is None and isinstance(output, NormedLinear):
