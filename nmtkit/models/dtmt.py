@@ -16,6 +16,7 @@ Loss and gradients equal those of the authors' code (fandongmeng/DTMT_InDec and 
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, cast
 
@@ -71,48 +72,29 @@ class Gates(nn.Module):
         self.bias = nn.Parameter(torch.zeros(gates, width))
 
 
-def _keep(h: Tensor, dropout: float, *, training: bool) -> Tensor | None:
-    """The factors (N, H) of dropout for a candidate like h (N, H), or None without dropout."""
-    return dropout_mask(h, dropout) if dropout and training else None
-
-
-class TGRU(Recurrent):
-    """The transition GRU of eqs. 10 to 13, which reads only the state."""
-
-    def __init__(self, config: Config):
-        super().__init__()
-        self.dropout = config.candidate_dropout
-        self.weight = state_weight(config.width, 3)  # W_hr, W_hz, W_hh
-        self.bias = nn.Parameter(torch.zeros(config.width))
-        self.norm = Gates(2, config.width, layer_norm=config.layer_norm)
-
-    def step(self, h: Tensor, weight: Matrix) -> Tensor:
-        """h (N, H) -> the next h (N, H)."""
-        keep = _keep(h, self.dropout, training=self.training)
-        return gated.gru(None, h, weight, self.norm.gain, self.norm.bias, self.bias, keep)
-
-
 class Cell(Recurrent):
-    """A cell that reads an input: the terms of its G gates and of the candidate, then H(x) where there is one.
+    """A recurrent cell: the terms of its G gates and of the candidate, then H(x) where there is one.
 
     gru   eqs. 6 to 9: r, z, candidate
+    tgru  eqs. 10 to 13: r, z, candidate, all from the state alone; the cell has no input
     lgru  eqs. 14 to 16: r, z, l, candidate, H(x); a GRU whose candidate has l * H(x) beside the tanh
     lau   Wang et al. 2017 with this paper's normalised gates and candidate dropout: r, z, g, candidate, H(x)
     """
 
-    def __init__(self, kind: Literal["gru", "lau", "lgru"], inputs: int, config: Config):
+    def __init__(self, kind: Literal["gru", "tgru", "lau", "lgru"], inputs: int, config: Config):
         super().__init__()
-        width, gates, terms = config.width, *((2, 3) if kind == "gru" else (3, 5))
+        width, gates, terms = config.width, *((2, 3) if kind in ("gru", "tgru") else (3, 5))
         self.width, self.dropout = width, config.candidate_dropout
-        self.next_state = gated.lau if kind == "lau" else gated.gru
-        self.input = Linear(inputs, terms * width, bias=False)  # W_xr, W_xz, ..., W_xh, W_x
+        self.next_state: Callable[..., Tensor] = gated.lau if kind == "lau" else gated.gru
+        if kind != "tgru":
+            self.input = Linear(inputs, terms * width, bias=False)  # W_xr, W_xz, ..., W_xh, W_x
         self.weight = state_weight(width, gates + 1)  # W_hr, W_hz, ..., W_hh
         self.bias = nn.Parameter(torch.zeros(width))
         self.norm = Gates(gates, width, layer_norm=config.layer_norm)
 
-    def step(self, x: Tensor, h: Tensor, weight: Matrix) -> Tensor:
-        """Terms of the input x (N, 3H or 5H) and state h (N, H) -> the next h (N, H)."""
-        keep = _keep(h, self.dropout, training=self.training)
+    def step(self, x: Tensor | None, h: Tensor, weight: Matrix) -> Tensor:
+        """Terms of the input x (N, 3H or 5H), None for a T-GRU, and state h (N, H) -> the next h (N, H)."""
+        keep = dropout_mask(h, self.dropout) if self.dropout and self.training else None
         return self.next_state(x, h, weight, self.norm.gain, self.norm.bias, self.bias, keep)
 
 
@@ -123,13 +105,13 @@ class Module(nn.Module):
         super().__init__()
         plain = config.ablated == name
         self.first = Cell("gru" if plain else config.cell, inputs, config)
-        self.transitions = nn.ModuleList(TGRU(config) for _ in range(0 if plain else config.transitions))
+        self.transitions = nn.ModuleList(Cell("tgru", 0, config) for _ in range(0 if plain else config.transitions))
 
     def step(self, x: Tensor, h: Tensor, *weights: Matrix) -> Tensor:
         """One step from x (N, G H), the first cell's terms of the input, and h (N, H) -> the next h (N, H)."""
         h = self.first.step(x, h, weights[0])
         for cell, weight in zip(self.transitions, weights[1:], strict=True):
-            h = cast(TGRU, cell).step(h, weight)
+            h = cast(Cell, cell).step(None, h, weight)
         return h
 
     def forward(self, x: Tensor, mask: Tensor, reverse: bool) -> Tensor:
@@ -139,7 +121,7 @@ class Module(nn.Module):
 
     def weights(self) -> list[Tensor]:
         """The matrices (H, G H) that ``step`` multiplies states by, in its order."""
-        return [self.first.weight, *(cast(TGRU, cell).weight for cell in self.transitions)]
+        return [self.first.weight, *(cast(Cell, cell).weight for cell in self.transitions)]
 
 
 class Embedding(nn.Module):

@@ -180,12 +180,12 @@ def test_an_lgru_without_its_linear_path_is_the_gru() -> None:
 
 
 def test_a_tgru_is_a_gru_that_ignores_its_input() -> None:
-    gru, tgru = dtmt.Cell("gru", E, SMALL), dtmt.TGRU(SMALL)
+    gru, tgru = dtmt.Cell("gru", E, SMALL), dtmt.Cell("tgru", 0, SMALL)
     randomised(gru)
     tgru.load_state_dict({name: value for name, value in gru.state_dict().items() if name != "input.weight"})
     gru.input.weight.data.zero_()
     x, h = torch.randn(5, E), torch.randn(5, H)
-    torch.testing.assert_close(tgru.step(h, tgru.weight), gru.step(gru.input(x), h, gru.weight))
+    torch.testing.assert_close(tgru.step(None, h, tgru.weight), gru.step(gru.input(x), h, gru.weight))
 
 
 def test_a_lau_with_an_open_input_gate_passes_on_the_linear_map_of_its_input() -> None:
@@ -197,12 +197,12 @@ def test_a_lau_with_an_open_input_gate_passes_on_the_linear_map_of_its_input() -
 
 
 def test_candidates_have_dropout_only_in_training() -> None:
-    tgru = dtmt.TGRU(replace(SMALL, candidate_dropout=0.5))
+    tgru = dtmt.Cell("tgru", 0, replace(SMALL, candidate_dropout=0.5))
     h = torch.randn(2000, H)
     _, z = oracle.gates((h @ tgru.weight)[:, : 2 * H], tgru.norm.gain, tgru.norm.bias)
-    kept = tgru.eval().step(h, tgru.weight)
+    kept = tgru.eval().step(None, h, tgru.weight)
     torch.manual_seed(0)
-    dropped = tgru.train().step(h, tgru.weight)
+    dropped = tgru.train().step(None, h, tgru.weight)
     none, doubled = (1 - z) * h, 2 * kept - (1 - z) * h  # without a candidate, and with twice of it
     is_none, is_doubled = torch.isclose(dropped, none, atol=1e-6), torch.isclose(dropped, doubled, atol=1e-5)
     assert (is_none | is_doubled).all()
