@@ -3,13 +3,14 @@
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from nmtkit.align.eflomal import align_with_eflomal
 from nmtkit.align.lexicon import WordPair, write_lexicon
 from nmtkit.align.pharaoh import Link, check_links, format_links, read_alignment
-from nmtkit.align.symmetrize import HEURISTICS, Heuristic
+from nmtkit.align.symmetrize import Heuristic, symmetrized
 from nmtkit.errors import UserError, check_lines, counted
 from nmtkit.folders import ALIGN_FILES, TextFiles
 from nmtkit.lines import count_lines, move_into_place, read_lines, staging_folder
@@ -73,7 +74,7 @@ def align_with_program(folder: Path, heuristic: Heuristic, threshold: int) -> Al
         with progress("aligning with eflomal"):
             align_with_eflomal(src, tgt, forward, reverse)
         # Iterators, because the links of a large corpus do not fit into memory.
-        links = map(HEURISTICS[heuristic], read_alignment(forward), read_alignment(reverse))
+        links = map(partial(symmetrized, heuristic), read_alignment(forward), read_alignment(reverse))
         return _write(folder, staging, prep, splits, links, forward, threshold)
 
 

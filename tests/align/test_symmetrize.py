@@ -1,9 +1,14 @@
+from functools import partial
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from nmtkit.align.pharaoh import Link
-from nmtkit.align.symmetrize import grow_diag, grow_diag_final, intersection
+from nmtkit.align.symmetrize import symmetrized
+
+intersection = partial(symmetrized, "intersection")
+grow_diag, grow_diag_final = partial(symmetrized, "grow-diag"), partial(symmetrized, "grow-diag-final")
 
 links = st.sets(st.tuples(st.integers(0, 5), st.integers(0, 5)))
 
