@@ -103,7 +103,7 @@ def examine_text(raw: Mapping[str, Files], src: str, tgt: str) -> list[Finding]:
                 file.write(hashed)
                 if hashed in heldout:
                     findings.add(*heldout.pop(hashed), f"the pair is also in {raw['train'].src}")
-        (marks,) = repeated([hashes], Path(folder, "marks"))
+        (marks,) = repeated([hashes])
         for number in np.flatnonzero(marks).tolist():
             findings.add(raw["train"].src, number + 1, "the same pair as on an earlier line")
     return list(findings.values())

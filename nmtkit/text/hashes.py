@@ -22,19 +22,14 @@ def load_hashes(path: Path) -> frozenset[bytes]:
     return frozenset(content[i : i + _HASH.itemsize] for i in range(0, len(content), _HASH.itemsize))
 
 
-def repeated(hashes: Sequence[Path], marks: Path) -> list[NDArray[np.bool_]]:
-    """For each file, a mask of the hashes that occurred before, in it or in an earlier file; mapped from ``marks``.
+def repeated(hashes: Sequence[Path]) -> list[NDArray[np.bool_]]:
+    """For each file, a mask of the hashes that occurred before, in it or in an earlier file.
 
-    Hashes are compared in groups of equal remainder, to limit memory. Raises OSError if the disk is full.
+    Hashes are compared in groups of equal remainder, to limit memory.
     """
-    sizes = [path.stat().st_size // _HASH.itemsize for path in hashes]
-    if not sum(sizes):
-        return [np.zeros(0, np.bool_) for _ in hashes]
-    # Not a sparse file: writing to a mapped page on a full disk kills the process with a signal.
-    marks.write_bytes(bytes(sum(sizes)))
-    result = np.memmap(marks, np.bool_, "r+", shape=sum(sizes))
-    groups = -(-sum(sizes) // _AT_ONCE)
-    starts = np.cumsum([0, *sizes])
+    starts = np.cumsum([0, *(path.stat().st_size // _HASH.itemsize for path in hashes)])
+    result = np.zeros(starts[-1], np.bool_)
+    groups = -(-len(result) // _AT_ONCE)
     for group in range(groups):
         values, places = [], []
         for path, start in zip(hashes, starts, strict=False):
@@ -46,4 +41,4 @@ def repeated(hashes: Sequence[Path], marks: Path) -> list[NDArray[np.bool_]]:
         order = np.argsort(value, kind="stable")  # the first of equal hashes stays first
         same = np.flatnonzero(value[order[1:]] == value[order[:-1]])
         result[place[order[same + 1]]] = True
-    return np.split(np.asarray(result), starts[1:-1])
+    return np.split(result, starts[1:-1])

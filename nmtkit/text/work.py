@@ -202,7 +202,7 @@ class Work:
         """For each clean shard a mask of duplicates among its remaining pairs."""
         files = [self.shard_file(shard, "hashes") for shard in self.shards]
         with progress("looking for duplicate pairs"):
-            return dict(zip(self.shards, repeated(files, self.folder / "repeated"), strict=True))
+            return dict(zip(self.shards, repeated(files), strict=True))
 
 
 def vocabularies(like: Path) -> list[Path]:
