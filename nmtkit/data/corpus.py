@@ -58,9 +58,8 @@ class Corpus:
     """Sentence pairs as arrays of ids without BOS and EOS, numbered from 0."""
 
     def __init__(self, src: "_Sentences", tgt: "_Sentences", couples: NDArray[np.integer[Any]] | None = None) -> None:
-        self._sentences = src, tgt
-        self._couples = couples
-        self._src, self._tgt = (side if couples is None else _Concatenated(side, couples) for side in self._sentences)
+        self._src, self._tgt = src, tgt
+        self._couples = np.empty((0, 2), np.int64) if couples is None else couples
 
     @classmethod
     def open(cls, folder: Path, split: Literal["train", "dev", "test"]) -> "Corpus":
@@ -83,34 +82,47 @@ class Corpus:
 
     def concatenated(self, couples: NDArray[np.integer[Any]]) -> "Corpus":
         """The encoded pairs, and after them one for each row of ``couples`` (C, 2): both pairs concatenated."""
-        return Corpus(*self._sentences, couples)
+        return Corpus(self._src, self._tgt, couples)
 
     @property
     def pairs(self) -> int:
         """The number of pairs without concatenations."""
-        return len(self._sentences[0])
+        return len(self._src)
 
     def __len__(self) -> int:
         """The number of pairs, with concatenations."""
-        return len(self._src)
+        return self.pairs + len(self._couples)
 
     def lines(self, number: int) -> str:
         """The lines of a pair in the text, from 1, for messages: 17, or 17+4 for a concatenation."""
-        if self._couples is None or number < self.pairs:
-            return str(number + 1)
-        return "+".join(str(row + 1) for row in self._couples[number - self.pairs].tolist())
+        rows = [number] if number < self.pairs else self._couples[number - self.pairs].tolist()
+        return "+".join(str(row + 1) for row in rows)
 
     def lengths(self, rows: NDArray[np.integer[Any]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The source and target lengths, (P,) each, of the pairs ``rows`` (P,)."""
-        return self._src.lengths(rows), self._tgt.lengths(rows)
+        return self._lengths(self._src, rows), self._lengths(self._tgt, rows)
 
     def src(self, number: int) -> Ids:
         """The ids (S,) of a source sentence. Raises UserError if the file is damaged."""
-        return self._src[number]
+        return self._ids(self._src, number)
 
     def tgt(self, number: int) -> Ids:
         """The ids (T,) of a target sentence. Raises UserError if the file is damaged."""
-        return self._tgt[number]
+        return self._ids(self._tgt, number)
+
+    def _lengths(self, side: "_Sentences", rows: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+        if not len(self._couples):
+            return side.lengths(rows)
+        lengths, whole = np.empty(len(rows), np.int64), rows < self.pairs
+        lengths[whole] = side.lengths(rows[whole])
+        lengths[~whole] = side.lengths(self._couples[rows[~whole] - self.pairs]).sum(1)
+        return lengths
+
+    def _ids(self, side: "_Sentences", number: int) -> Ids:
+        if number < self.pairs:
+            return side[number]
+        first, second = self._couples[number - self.pairs]
+        return np.concatenate([side[first], side[second]])
 
 
 class _Sentences:
@@ -135,7 +147,7 @@ class _Sentences:
         return len(self._offsets) - 1
 
     def lengths(self, rows: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
-        """The lengths of the sentences ``rows`` (P,)."""
+        """The lengths of the sentences ``rows``, in their shape."""
         lengths: NDArray[np.int64] = (self._offsets[1:][rows] - self._offsets[:-1][rows]).astype(np.int64)
         return lengths
 
@@ -146,30 +158,6 @@ class _Sentences:
             place = f"{self._path}.ids: sentence {number + 1}"
             raise UserError(f"{place}: id {least if least < UNK else ids.max()} is not a word; run nmtkit vocab again")
         return ids
-
-
-class _Concatenated:
-    """The sentences of a side, and after them the concatenation of each of ``couples`` (C, 2)."""
-
-    def __init__(self, sentences: _Sentences, couples: NDArray[np.integer[Any]]) -> None:
-        self._sentences, self._couples = sentences, couples
-
-    def __len__(self) -> int:
-        return len(self._sentences) + len(self._couples)
-
-    def lengths(self, rows: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
-        """The lengths of the sentences ``rows`` (P,)."""
-        lengths, whole = np.empty(len(rows), np.int64), rows < len(self._sentences)
-        lengths[whole] = self._sentences.lengths(rows[whole])
-        couples = self._couples[rows[~whole] - len(self._sentences)]
-        lengths[~whole] = self._sentences.lengths(couples.ravel()).reshape(-1, 2).sum(1)
-        return lengths
-
-    def __getitem__(self, number: int) -> Ids:
-        if number < len(self._sentences):
-            return self._sentences[number]
-        first, second = self._couples[number - len(self._sentences)]
-        return np.concatenate([self._sentences[first], self._sentences[second]])
 
 
 def _map(path: Path, dtype: np.dtype[Any], size: int) -> Ids:
