@@ -19,7 +19,7 @@ from torch import Tensor
 
 from nmtkit.errors import UserError
 from nmtkit.folders import SIDES
-from nmtkit.importing.found import Found, Options, experiment, only
+from nmtkit.importing.found import Found, Options, found, only
 from nmtkit.importing.tensors import Tensors, load_pickle
 from nmtkit.importing.words import Words, with_symbols
 from nmtkit.lines import read_lines
@@ -59,19 +59,11 @@ def read(path: Path) -> Found:
     weights = Weights(file, state)
     model = weights.model(options, stacks, src, tgt)
     count = sum(tensor.numel() for tensor in state.values())
-    prep, text_files, notes = _text(file.parent, languages)
+    notes = [f"values in {file.name}: {count:,}"]
     if options["share_input_output_embed"]:
         notes.append("embeddings and output layer no longer share their weights")
-    return Found(
-        toolkit="fairseq",
-        notes=(*notes, *src.notes, *tgt.notes, f"values in {file.name}: {count:,}"),
-        experiment=experiment(f"{file.name} of fairseq", "convs2s-wmt15", model, prep, src, tgt, _SEARCH, str(file)),
-        parameters=weights.found,
-        src=src.vocabulary,
-        tgt=tgt.vocabulary,
-        prep=prep,
-        files=text_files,
-    )
+    text = _text(file.parent, languages)
+    return found("fairseq", "convs2s-wmt15", model, _SEARCH, file, weights, src, tgt, text, notes)
 
 
 def _checkpoints(folder: Path) -> list[Path]:

@@ -1,6 +1,6 @@
 """The model of another toolkit, as read, and helpers of several readers."""
 
-from collections.abc import Mapping, Sequence, Sized
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,8 @@ from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError
 from nmtkit.experiment.presets import load_preset
 from nmtkit.experiment.schema import Experiment, build_experiment
+from nmtkit.importing.tensors import Tensors
+from nmtkit.importing.words import Words
 from nmtkit.text.settings import Prep, Side
 
 
@@ -84,20 +86,33 @@ class Options:
         ]
 
 
-def experiment(
-    title: str, preset: str, model: Mapping[str, Any], prep: Prep, src: Sized, tgt: Sized, search: Mapping[str, Any],
-    where: str,
-) -> Experiment:  # fmt: skip
-    """The experiment of an imported model: training settings of the family's preset, search settings of the toolkit.
+def found(
+    toolkit: str, preset: str, model: Mapping[str, Any], search: Mapping[str, Any], where: Path,
+    weights: Tensors, src: Words, tgt: Words, text: tuple[Prep, Mapping[str, bytes], Sequence[str]],
+    notes: Sequence[str],
+) -> Found:  # fmt: skip
+    """The model whose parameters were found in ``weights``: training settings are those of the family's preset.
 
-    src, tgt: the vocabularies. Raises UserError, beginning with ``where``, for invalid values.
+    model, search: the toolkit's settings as plain values. text: settings, files and notes of text processing. notes:
+    others. Raises UserError, beginning with ``where``, for invalid values.
     """
+    prep, files, of_text = text
+    title = f"{weights.path.name} of {toolkit}"
     values = {
         "paper": {"title": title, "section": "-", "task": "-", "score": None, "parameters": None},
         "data": {"segmentation": prep.src.segmentation, "src_vocab": len(src), "tgt_vocab": len(tgt)},
         "search": search,
     }
-    return build_experiment(merge(load_preset(preset), values) | {"model": model}, where)
+    return Found(
+        toolkit,
+        (*of_text, *dict.fromkeys((*src.notes, *tgt.notes)), *notes),
+        build_experiment(merge(load_preset(preset), values) | {"model": model}, str(where)),
+        weights.found,
+        src.vocabulary,
+        tgt.vocabulary,
+        prep,
+        files,
+    )
 
 
 def only(files: Sequence[Path], path: Path, kind: str) -> Path:

@@ -9,7 +9,7 @@ from typing import Any
 
 from nmtkit.config import load_yaml
 from nmtkit.errors import UserError
-from nmtkit.importing.found import Found, Options, experiment, only
+from nmtkit.importing.found import Found, Options, found, only
 from nmtkit.importing.marian_rnn import recurrent
 from nmtkit.importing.marian_text import read_words, segmentation
 from nmtkit.importing.marian_transformer import transformer
@@ -41,19 +41,9 @@ def read(path: Path) -> Found:
     weights = Weights(file)
     src, tgt = map(read_words, vocabularies, weights.words())
     preset, model = _architecture(weights, src, tgt)
-    prep, files, notes = segmentation(decoder.path.parent, vocabularies)
-    return Found(
-        toolkit=f"Marian {str(weights.options.values.get('version', '')).partition(' ')[0]}".strip(),  # Marian v1.12.43
-        notes=(*notes, *dict.fromkeys(src.notes + tgt.notes), *decoder.not_applied(_NEUTRAL)),
-        experiment=experiment(
-            f"{file.name} of Marian", preset, model, prep, src, tgt, decoder.search(), str(decoder.path)
-        ),
-        parameters=weights.found,
-        src=src.vocabulary,
-        tgt=tgt.vocabulary,
-        prep=prep,
-        files=files,
-    )
+    text, notes = segmentation(decoder.path.parent, vocabularies), decoder.not_applied(_NEUTRAL)
+    toolkit = f"Marian {str(weights.options.values.get('version', '')).partition(' ')[0]}".strip()  # Marian v1.12.43
+    return found(toolkit, preset, model, decoder.search(), decoder.path, weights, src, tgt, text, notes)
 
 
 def _architecture(weights: Weights, src: Words, tgt: Words) -> tuple[str, dict[str, Any]]:

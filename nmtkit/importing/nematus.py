@@ -20,7 +20,7 @@ from nmtkit.data.foreign import check_encodable
 from nmtkit.errors import UserError
 from nmtkit.folders import SIDES
 from nmtkit.importing.cells import NEMATUS_TABLES, Cells, nematus_cells, nematus_conditional
-from nmtkit.importing.found import Found, Options, experiment, only
+from nmtkit.importing.found import Found, Options, found, only
 from nmtkit.importing.marian_weights import OPTIONS
 from nmtkit.importing.npz import Array, names, read_npz
 from nmtkit.importing.tensors import Tensors
@@ -80,25 +80,17 @@ def read(path: Path) -> Found:
     src, tgt = _words(file, options, arrays, model["tied"])
     weights = Weights(file, arrays)
     _find_parameters(weights, model, src, tgt)
-    prep, files, notes = _text(file.parent, options.values["dictionaries"])
+    notes = [f"parameters in {file.name}: {count:,}"]
     if options.values["weight_normalisation"]:
         notes.append("weight normalisation is part of the weights now, and is not trained on")
-    return Found(
-        toolkit="Nematus",
-        notes=(*notes, *src.notes, *tgt.notes, f"parameters in {file.name}: {count:,}"),
-        experiment=experiment(f"{file.name} of Nematus", "nematus-baseline", model, prep, src, tgt, _SEARCH, str(file)),
-        parameters=weights.found,
-        src=src.vocabulary,
-        tgt=tgt.vocabulary,
-        prep=prep,
-        files=files,
-    )
+    text = _text(file.parent, options.values["dictionaries"])
+    return found("Nematus", "nematus-baseline", model, _SEARCH, file, weights, src, tgt, text, notes)
 
 
 def _candidates(path: Path) -> list[Path]:
     """The files of weights: ``path`` itself, or those in the folder ``path``."""
     files = sorted(path.glob("*.npz")) if path.is_dir() else [path]
-    return [file for file in files if (found := set(names(file))) >= _OURS and OPTIONS not in found]
+    return [file for file in files if (arrays := set(names(file))) >= _OURS and OPTIONS not in arrays]
 
 
 def _options(file: Path) -> Options:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from nmtkit.errors import UserError
-from nmtkit.importing.found import Found, Options, experiment
+from nmtkit.importing.found import Found, Options, found
 from nmtkit.importing.marian_text import read_words, segmentation
 from nmtkit.importing.tensors import Tensors, load_pickle
 from nmtkit.importing.words import NEVER, Words
@@ -76,20 +76,11 @@ def read(path: Path) -> Found:
     _check_words(config, src, tgt, tied)
     weights = Weights(file, _tensors(file))
     model = weights.model(config, tied, src, tgt)
-    prep, files, notes = segmentation(folder, vocabularies)
-    return Found(
-        toolkit="Marian of transformers",
-        notes=(*notes, *config.not_applied(_NEUTRAL | {"bad_words_ids": [[config.values.get("pad_token_id")]]})),
-        experiment=experiment(
-            f"{file.name} of transformers", "transformer-base", model, prep, src, tgt, config.search(),
-            str(config.generation if _SEARCH & config.overridden.keys() else config.path),
-        ),
-        parameters=weights.found,
-        src=src.vocabulary,
-        tgt=tgt.vocabulary,
-        prep=prep,
-        files=files,
-    )  # fmt: skip
+    text = segmentation(folder, vocabularies)
+    notes = config.not_applied(_NEUTRAL | {"bad_words_ids": [[config.values.get("pad_token_id")]]})
+    where = config.generation if _SEARCH & config.overridden.keys() else config.path
+    toolkit, search = "Marian of transformers", config.search()
+    return found(toolkit, "transformer-base", model, search, where, weights, src, tgt, text, notes)
 
 
 def _tensors(file: Path) -> dict[str, Tensor]:
@@ -121,10 +112,6 @@ class Config(Options):
     def place(self, name: str) -> str:
         """As in ``Options``, with the file that has the value."""
         return f"{self.generation if name in self.overridden else self.path}: {name}"
-
-    def flag(self, name: str) -> bool:
-        """The value of a boolean setting; true if it is missing."""
-        return bool(self.require(name, True, False, default=True))
 
     def same(self, name: str) -> int:
         """The size encoder_NAME, which must be the same as decoder_NAME."""
@@ -188,7 +175,7 @@ class Weights(Tensors):
 
 def _tied(config: Config) -> str:
     """Which embeddings are tied: "all", "target" or "none"."""
-    shared = config.flag("share_encoder_decoder_embeddings")
+    shared = config.require("share_encoder_decoder_embeddings", True, False, default=True)
     if config.require("tie_word_embeddings", *([True] if shared else [True, False]), default=True):
         return "all" if shared else "target"
     return "none"
