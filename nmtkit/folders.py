@@ -344,14 +344,11 @@ def write_checksums(folder: Path, sums: Mapping[str, int]) -> None:
 def check_regular(folder: Path) -> None:
     """Raise UserError if ``folder`` has a pipe, a device or a link to one, because reading it might never end."""
     try:
-        paths = list(folder.iterdir()) if folder.is_dir() else []
-        endless = next(
-            (path for path in paths if path.is_fifo() or path.is_char_device() or path.is_block_device()), None
-        )
+        for path in folder.iterdir() if folder.is_dir() else ():
+            if path.is_fifo() or path.is_char_device() or path.is_block_device():
+                raise UserError(f"{path}: a pipe or a device, not a file; replace it with a file, or delete it")
     except OSError as error:
         raise UserError(f"{folder}: cannot be read: {error.strerror}") from None
-    if endless:
-        raise UserError(f"{endless}: a pipe or a device, not a file; replace it with a file, or delete it")
 
 
 def changed_file(folder: Path) -> Path | None:

@@ -73,7 +73,7 @@ def segmentation(folder: Path, vocabularies: Sequence[Path]) -> tuple[Prep, dict
     kind: Segmentation = "sentencepiece" if pieces else "bpe" if codes else "words"
     src, tgt = (Side(each, normalize=normalize, tokenizer="none", segmentation=kind) for each in _languages(folder))
     files = {f"{kind}.{side}": file.read_bytes() for side, file in zip(SIDES, pieces or codes or (), strict=False)}
-    size = max((SentencePieces.load(path).size for path in pieces), default=Prep.pieces)
+    size = max((len(SentencePieces.load(path).pieces) for path in pieces), default=Prep.pieces)
     return Prep(src, tgt, pieces=size, joint=False), files, notes
 
 

@@ -137,7 +137,7 @@ def find_raw(
     for path in sorted(folder.iterdir()):
         if match := _RAW_NAME.fullmatch(path.name):
             sides = [(match[2], path)]
-        elif match := _RAW_TSV.fullmatch(path.name) or _RAW_TSV_REGION.fullmatch(path.name):
+        elif match := _RAW_TSV.fullmatch(path.name):
             sides = [(match[column + 1], path.with_name(f"{path.name}:{column}")) for column in (1, 2)]
             named = (match[2], match[3]) if match[1] == "train" else named
         else:
@@ -181,11 +181,9 @@ def _warn_of_columns(files: Files) -> None:
 # Two or three letters and an optional region or script: en, pt-BR, zh_Hant.
 _LANGUAGE = r"[A-Za-z]{2,3}(?:[-_][A-Za-z0-9]+)*"
 _RAW_NAME = re.compile(rf"(train|dev|test)\.({_LANGUAGE})(?:\.gz|\.zst)?")
-_BESIDE_HYPHEN = r"[A-Za-z]{2,3}(?:_[A-Za-z0-9]+)*"  # pt_BR
-_RAW_TSV = re.compile(rf"(train|dev|test)\.({_BESIDE_HYPHEN})-({_BESIDE_HYPHEN})\.tsv(?:\.gz|\.zst)?")
-# In en-pt-BR, upper case tells the region from a language.
-_WITH_REGION = r"[a-z]{2,3}(?:[-_][A-Z0-9][A-Za-z0-9]*)*"
-_RAW_TSV_REGION = re.compile(rf"(train|dev|test)\.({_WITH_REGION})-({_WITH_REGION})\.tsv(?:\.gz|\.zst)?")
+# pt_BR or, where upper case tells the region from a language, pt-BR.
+_IN_PAIR = r"(?:[A-Za-z]{2,3}(?:_[A-Za-z0-9]+)*|[a-z]{2,3}(?:[-_][A-Z0-9][A-Za-z0-9]*)*)"
+_RAW_TSV = re.compile(rf"(train|dev|test)\.({_IN_PAIR})-({_IN_PAIR})\.tsv(?:\.gz|\.zst)?")
 
 
 def _direction(folder: Path, languages: list[str], src: str | None, tgt: str | None) -> tuple[str, str]:

@@ -39,14 +39,9 @@ class SentencePieces:
             raise UserError(f"{path}: not a SentencePiece model; make it with nmtkit prep") from None
 
     @property
-    def size(self) -> int:
-        """The number of pieces, including three special symbols."""
-        return int(self._processor.get_piece_size())
-
-    @property
     def pieces(self) -> list[str]:
-        """All pieces by index."""
-        return [str(self._processor.id_to_piece(index)) for index in range(self.size)]
+        """All pieces by index, with three special symbols."""
+        return [str(self._processor.id_to_piece(index)) for index in range(self._processor.get_piece_size())]
 
     def apply(self, words: Iterable[str]) -> list[str]:
         """The subwords of all words, concatenated; the first of each word begins with ``MARK``."""
