@@ -125,9 +125,9 @@ INLINE void NAMED(normalise_back)(float *d, const float *terms, int64_t n, float
     for (int64_t j = 0; j < n; j++) d[j] = (d[j] - mean - terms[j] * slope) * scale;
 }
 
+#include "attention.h"
 #include "cells.h"
 #include "search.h"
-#include "training.h"
 #ifdef __x86_64__
 #include "pairs.h"
 #endif

@@ -21,7 +21,6 @@ class Argument(NamedTuple):
 LOW = Argument("any", (torch.float32, torch.bfloat16), "low")
 X = LOW._replace(flag="x_low")  # an input with its own dtype
 FLOAT = Argument("float", (torch.float32,))
-DOUBLE = Argument("double", (torch.float64,))
 BFLOAT16 = Argument("uint16_t", (torch.bfloat16,))
 BOOL = Argument("uint8_t", (torch.bool,))
 UINT8 = Argument("uint8_t", (torch.uint8,))
@@ -76,7 +75,7 @@ CELLS = {
 }  # fmt: skip
 
 ARGUMENTS: dict[str, dict[str, Argument]] = {
-    # training.h
+    # attention.h
     "attend": {
         "query": LOW, "keys": LOW, "values": LOW, "v": FLOAT, "mask": BOOL, "context": LOW, "weights": FLOAT,
         "scratch": FLOAT, "sources": SIZE, "width": SIZE, "depth": SIZE, "low": FLAG,
@@ -84,10 +83,6 @@ ARGUMENTS: dict[str, dict[str, Argument]] = {
     "attend_back": {
         "d_context": LOW, "query": LOW, "keys": LOW, "values": LOW, "v": FLOAT, "weights": FLOAT, "d_query": LOW,
         "d_keys": FLOAT, "d_v": FLOAT, "scratch": FLOAT, "sources": SIZE, "width": SIZE, "depth": SIZE, "low": FLAG,
-    },
-    "cross_entropy": {
-        "logits": LOW_ROWS, "bias": FLOAT, "target": INT64, "wanted": FLOAT, "sums": DOUBLE,
-        "d_bias": FLOAT_OR_NONE, "scratch": FLOAT, "words": SIZE, "stride": SIZE, "low": FLAG,
     },
     # search.h
     "log_softmax": {"logits": LOW, "result": FLOAT, "words": SIZE, "low": FLAG},

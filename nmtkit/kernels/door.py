@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from nmtkit.errors import UserError
-from nmtkit.kernels import cells, library, pairs, search, tiles, training
+from nmtkit.kernels import attention, cells, library, pairs, search, tiles
 from nmtkit.kernels.arguments import CELLS
 from nmtkit.kernels.fused import fused
 
@@ -94,16 +94,10 @@ KERNELS = {
         "nematus", (N, 3 * H), (N, 3 * H), (N, H), (3 * H,), (2 * H,), (2 * H,), (H,), (H,),
     ),
     "attention": Kernel(
-        training.there_and_back, ("attend", "attend_back"), library.BOTH,
+        attention.there_and_back, ("attend", "attend_back"), library.BOTH,
         lambda dtype: (
             _numbers(3, 70, dtype=dtype), _numbers(3, 5, 70, dtype=dtype), _numbers(3, 5, 66, dtype=dtype),
             _numbers(70), torch.arange(5) < torch.tensor([[5], [3], [1]]), _numbers(3, 66, dtype=dtype),
-        ),
-    ),
-    "cross_entropy": Kernel(
-        training.losses, ("cross_entropy",), library.BOTH,
-        lambda dtype: (
-            _numbers(3, 70, dtype=dtype), _numbers(70), torch.tensor([0, 66, 69]), 0.1, torch.zeros(70),
         ),
     ),
     "log_softmax": Kernel(

@@ -3,7 +3,7 @@
 ``additive`` computes it for any number of query rows for each sentence, in PyTorch operations. ``quick_additive``
 computes the same from exponentials, for search in low precision. ``attention_loop`` is for training: one query row for
 each sentence in a step, and keys, values and v shared by all steps. On a CPU, forward and backward are kernels
-(``kernels/training.py``).
+(``kernels/attention.py``).
 
 Letters: B sentences, N = B x K query rows (sentence-major), S source positions, A attention width, D value width.
 """
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from nmtkit.kernels import training
+from nmtkit.kernels import attention
 from nmtkit.kernels.door import kernel
 from nmtkit.ops.loop import Shared, share
 
@@ -118,7 +118,7 @@ class _Additive(torch.autograd.Function):
         ctx.quick = kernel("attention", there_and_back, keys.value, values.value) is not there_and_back
         if ctx.quick:
             query = query.to(keys.value.dtype).contiguous()
-            context, weights = training.attend(query, keys.value, values.value, v.wide(), mask)
+            context, weights = attention.attend(query, keys.value, values.value, v.wide(), mask)
         else:
             context, weights = additive(query, keys.wide(), values.value, v.value, mask)
         ctx.save_for_backward(query, weights)
@@ -131,7 +131,7 @@ class _Additive(torch.autograd.Function):
         keys, values, v = ctx.shared
         if ctx.quick:
             shared = keys.value, values.value, v.wide()
-            d_query, d_v = training.attend_back(grad_context.contiguous(), query, *shared, weights, keys.sum())
+            d_query, d_v = attention.attend_back(grad_context.contiguous(), query, *shared, weights, keys.sum())
             v.sum().add_(d_v)
         else:
             d_query = _back(grad_context, query, keys, values, v, weights)

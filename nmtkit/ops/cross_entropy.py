@@ -4,8 +4,7 @@ The gradient is computed with the loss: each chunk takes the product, the softma
 of the softmax, softmax(logits) - target. Backward only scales the result by the gradient of the loss.
 
 A chunk has many rows, because each chunk updates the whole gradient of the weight. The pointwise operations between the
-three products read the logits some eight times, so they run on blocks of a chunk that fit into the cache, or row by row
-in a kernel (``kernels/training.py``).
+three products read the logits some eight times, so they run on blocks of a chunk that fit into the cache.
 
 Letters: R rows (sentences x target words), H hidden, V words.
 """
@@ -17,7 +16,6 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from nmtkit.kernels.door import kernel
 from nmtkit.ops.linear import extended, times, with_zeros
 
 EVEN = 32  # words
@@ -96,14 +94,12 @@ class _LinearCrossEntropy(torch.autograd.Function):
         d_hidden = torch.empty_like(hidden) if needed else None
         d_weight: Tensor | None = None
         d_bias = torch.zeros_like(bias) if needed else None
-        of_block = kernel("cross_entropy", losses, compute)
         for rows in _chunks(hidden, weight):
             targets, inputs = target[rows], with_zeros(hidden[rows], hidden.dtype)
             logits = times(inputs, compute.t(), len(inputs))
-            given = logits[: len(targets), : len(weight)]
-            for block, words in _blocks(given, targets) if of_block is losses else [(given, targets)]:
+            for block, words in _blocks(logits[: len(targets), : len(weight)], targets):
                 # The gradient overwrites the logits.
-                loss, nll = of_block(block, bias, words, label_smoothing, d_bias)
+                loss, nll = losses(block, bias, words, label_smoothing, d_bias)
                 total += loss
                 total_nll += nll
             if d_hidden is not None:

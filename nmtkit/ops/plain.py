@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from nmtkit.ops import attention, best, bfloat16, cross_entropy, gated, gru, int8, lstm, nematus
+from nmtkit.ops import attention, best, bfloat16, gated, gru, int8, lstm, nematus
 
 PLAIN: dict[str, Callable[..., Any]] = {
     "lstm": lstm.plain,
@@ -13,7 +13,6 @@ PLAIN: dict[str, Callable[..., Any]] = {
     "gated_lau": gated.plain_lau,
     "nematus": nematus.plain,
     "attention": attention.there_and_back,
-    "cross_entropy": cross_entropy.losses,
     "log_softmax": best.log_softmax,
     "best_log_softmax": best.best_log_softmax,
     "scores": attention.quick_scores,

@@ -1,4 +1,4 @@
-"""Attention and the loss in training, by kernels (``training.h``): ``ops`` has a plain version of each."""
+"""Additive attention in training, by kernels (``attention.h``): ``ops`` has a plain version of each."""
 
 import torch
 from torch import Tensor
@@ -47,22 +47,3 @@ def there_and_back(
     (context, weights), d_keys = attend(query, keys, values, v, mask), torch.zeros(keys.shape)
     d_query, d_v = attend_back(d_context, query, keys, values, v, weights, d_keys)
     return context, weights, d_query, d_keys, d_v
-
-
-def losses(
-    logits: Tensor, bias: Tensor, target: Tensor, label_smoothing: float, d_bias: Tensor | None
-) -> tuple[Tensor, Tensor]:
-    """``ops.cross_entropy.losses``: logits (R, V), whose rows may be strided, bias and d_bias (V,), target (R,)."""
-    rows, words = logits.shape
-    wrong, count = label_smoothing / (words - 1), parts(rows, logits.numel())
-    sums = torch.empty(rows, 2, dtype=torch.float64)
-    d_biases = None if d_bias is None else bias.new_zeros(count, words)
-    run(
-        "cross_entropy", rows, count, logits=logits, bias=bias.contiguous(), target=target.contiguous(),
-        wanted=bias.new_tensor([wrong, 1 - label_smoothing]), sums=sums, d_bias=d_biases,
-        scratch=bias.new_empty(count, words), words=words, stride=logits.stride(0),
-    )  # fmt: skip
-    if d_bias is not None and d_biases is not None:
-        d_bias += d_biases.sum(dim=0)
-    nll, log_probs = sums.sum(dim=0)
-    return (1 - label_smoothing) * nll + wrong * (-log_probs - nll), nll
