@@ -434,8 +434,7 @@ def test_a_set_of_contrastive_pairs(folder: Path, data: st.DataObject) -> None:
 
     def read() -> None:
         entries = contrast.read_json(folder / "set.json")
-        outcomes = contrast.judge(entries, [range(len(entry.errors) + 1) for entry in entries])
-        contrast.by_type(outcomes), contrast.by_distance(outcomes), contrast.by_frequency(outcomes)
+        contrast.by_kind(entries, [range(len(entry.errors) + 1) for entry in entries])
 
     survives(folder / "set.json", data.draw(damaged(json.dumps(entries).encode())), read)
 

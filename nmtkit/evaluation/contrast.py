@@ -37,13 +37,6 @@ class Entry(NamedTuple):
     errors: list[Error]
 
 
-class Outcome(NamedTuple):
-    """Whether the model prefers the reference to an error; a tie counts as wrong."""
-
-    error: Error
-    right: bool
-
-
 class Accuracy(NamedTuple):
     """The contrastive accuracy for one type, distance or frequency of errors."""
 
@@ -119,21 +112,18 @@ def read_line_aligned(source: Path, correct: Path, incorrect: Path, type: str) -
     return entries
 
 
-def judge(entries: Iterable[Entry], scores: Iterable[Sequence[float]]) -> list[Outcome]:
-    """The outcome for each error of each entry; scores: the log-probabilities of its reference and of its errors."""
-    return [
-        Outcome(error, reference > score)
+def by_kind(entries: Iterable[Entry], scores: Iterable[Sequence[float]]) -> dict[str, list[Accuracy]]:
+    """The accuracy by ``type`` of error, with the total at the end, by ``distance`` and by ``frequency``.
+
+    scores: for each entry, the log-probabilities of its reference and of its errors; a tie counts as wrong. Types are
+    in order of first occurrence, distances 0, 1, ..., 15, >15, and frequencies >10000, >5000, ..., >2, 2, 1, 0. Errors
+    without a distance or a frequency are left out there.
+    """
+    outcomes = [
+        (error, reference > score)
         for entry, (reference, *others) in zip(entries, scores, strict=True)
         for error, score in zip(entry.errors, others, strict=True)
     ]
-
-
-def by_kind(outcomes: Sequence[Outcome]) -> dict[str, list[Accuracy]]:
-    """The accuracy by ``type`` of error, with the total at the end, by ``distance`` and by ``frequency``.
-
-    Types are in order of first occurrence, distances 0, 1, ..., 15, >15, and frequencies >10000, >5000, ..., >2, 2, 1,
-    0. Errors without a distance or a frequency are left out there.
-    """
     types = dict.fromkeys(error.type for error, _ in outcomes)
     distances = [*map(str, range(FARTHEST + 1)), f">{FARTHEST}"]
     frequencies = [*(f">{least}" for least in FREQUENCIES), "2", "1", "0"]

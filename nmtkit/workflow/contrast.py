@@ -89,7 +89,7 @@ def read_entries(sets: Sequence[Path], types: Sequence[str], files: Sequence[Pat
 
 def measure(translator: "Translator", entries: "list[Entry]") -> "dict[str, list[Accuracy]]":
     """The accuracy by type, with the total at the end, by distance and by frequency; shows a progress bar."""
-    from nmtkit.evaluation.contrast import by_kind, judge
+    from nmtkit.evaluation.contrast import by_kind
     from nmtkit.machine.progress import progress
 
     scores: list[list[float]] = []
@@ -101,7 +101,7 @@ def measure(translator: "Translator", entries: "list[Entry]") -> "dict[str, list
             scored = translator.score_candidates([entry.source for entry in window], candidates)
             scores += [[float(log_probs.sum(dtype=float)) for log_probs in group] for group in scored]
             advance(len(window))
-    return by_kind(judge(entries, scores))
+    return by_kind(entries, scores)
 
 
 def _only(folder: Path, name: str) -> Path:

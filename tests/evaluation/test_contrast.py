@@ -11,7 +11,6 @@ from nmtkit.evaluation.contrast import (
     Entry,
     Error,
     by_kind,
-    judge,
     read_json,
     read_line_aligned,
 )
@@ -49,7 +48,7 @@ def write(path: Path, value: Any) -> Path:
 
 
 def test_accuracies_are_those_counted_by_hand(tmp_path: Path) -> None:
-    found = by_kind(judge(read_json(write(tmp_path / "set.json", SET)), SCORES))
+    found = by_kind(read_json(write(tmp_path / "set.json", SET)), SCORES)
     assert found["type"] == [Accuracy("agreement", 4, 5), Accuracy("polarity", 1, 2), Accuracy("all", 5, 7)]
     assert found["type"][-1].share == 5 / 7
     assert found["distance"] == [
@@ -75,7 +74,7 @@ def test_accuracies_are_those_counted_by_hand(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_a_frequency_is_in_the_bin_of_the_largest_bound_that_it_exceeds(frequency: int, name: str) -> None:
     entry = Entry("a", "b", [Error("t", "c", None, frequency)])
-    assert by_kind(judge([entry], [[0.0, -1.0]]))["frequency"] == [Accuracy(name, 1, 1)]
+    assert by_kind([entry], [[0.0, -1.0]])["frequency"] == [Accuracy(name, 1, 1)]
 
 
 def test_a_set_may_be_compressed(tmp_path: Path) -> None:
