@@ -30,11 +30,11 @@ def train(run: Run, validate: Callable[[], Validation]) -> None:
     Raises KeyboardInterrupt, with everything saved, after Ctrl-C.
     """
     settings, progress = run.settings, run.progress
-    pairs = usable_pairs(run.corpus, settings.max_length)
-    if len(pairs) < len(run.corpus):
+    usable = len(usable_pairs(run.corpus, settings.max_length))
+    if usable < len(run.corpus):
         log.info("training on %s; %d left out: empty, or longer than %s tokens",
-                 counted(len(pairs), "pair"), len(run.corpus) - len(pairs), settings.max_length)  # fmt: skip
-    epoch = run.epoch(pairs)  # a resumed run continues its epoch in the same order
+                 counted(usable, "pair"), len(run.corpus) - usable, settings.max_length)  # fmt: skip
+    epoch = run.epoch()  # a resumed run continues its epoch in the same order
     saved = time.monotonic()  # the last checkpoint
     ahead: list[Batch] = []  # micro-batches of the next update
     with stop_signals() as received, display(_most_updates(run, epoch), progress.update) as shown:
@@ -76,8 +76,8 @@ def train(run: Run, validate: Callable[[], Validation]) -> None:
                 saved = time.monotonic()
             stop = _stop(received)
             if epoch_ended and not (progress.finished or stop):
-                run, pairs = run.next_epoch(pairs)
-                epoch = run.epoch(pairs)
+                run = run.with_concatenations()
+                epoch = run.epoch()
                 shown.expect(_most_updates(run, epoch))
         if progress.update not in run.folder.updates():  # stopped by a signal between two validations
             _save(run)

@@ -67,17 +67,11 @@ class Run:
         couples = random.choice(usable[usable < corpus.pairs], (round(settings.concatenations * corpus.pairs), 2))
         return replace(self, corpus=corpus.concatenated(couples))
 
-    def next_epoch(self, pairs: np.ndarray) -> tuple["Run", np.ndarray]:
-        """The run and the indices (P,) of its pairs in a new epoch: the same, or with new concatenations."""
-        if not self.settings.concatenations:
-            return self, pairs
-        run = self.with_concatenations()
-        return run, usable_pairs(run.corpus, self.settings.max_length)
-
-    def epoch(self, pairs: np.ndarray) -> batches.Epoch:
+    def epoch(self) -> batches.Epoch:
         """The batches of the current epoch."""
         settings = self.settings
         assert settings.batch_tokens != "auto", "measured before training"
+        pairs = usable_pairs(self.corpus, settings.max_length)
         return batches.epoch_batches(
             self.corpus, pairs, sentences=settings.batch_sentences, tokens=settings.batch_tokens,
             seed=settings.seed_of(settings.order_seed), epoch=self.progress.epoch,

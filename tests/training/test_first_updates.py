@@ -30,7 +30,7 @@ from nmtkit.models.base import Decoder, Seq2Seq, Step, mean_annotation
 from nmtkit.training import loop
 from nmtkit.training.optimizers import build_optimizer
 from nmtkit.training.progress import Progress
-from nmtkit.training.run import Run, usable_pairs
+from nmtkit.training.run import Run
 from tests.training.conftest import validations
 
 UPDATES = 200
@@ -180,9 +180,8 @@ def started(preset: str, data: Path, folder: Path) -> Run:
 
 def batches_of(run: Run) -> Iterator[Batch]:
     """The batches of the run, one epoch after the other."""
-    pairs = usable_pairs(run.corpus, run.settings.max_length)
     for epoch in itertools.count():
-        for rows in replace(run, progress=Progress(epoch=epoch)).epoch(pairs):
+        for rows in replace(run, progress=Progress(epoch=epoch)).epoch():
             yield batches.collate(run.corpus, rows)
 
 
