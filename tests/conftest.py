@@ -89,8 +89,8 @@ class Outcome(NamedTuple):
 
 
 @pytest.fixture
-def nmtkit(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
-    """``nmtkit("score", path)``: the command line in this process, as ``main`` runs it."""
+def nmtkit(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[..., Outcome]]:
+    """``nmtkit("score", path)``: the command line in this process, as ``main`` runs it; standard input is empty."""
 
     def run(*arguments: object) -> Outcome:
         from nmtkit.cli.main import main
@@ -109,4 +109,6 @@ def nmtkit(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) 
             return Outcome(1, printed.out, f"{printed.err}{status}\n")
         return Outcome(int(status or 0), printed.out, printed.err)
 
-    return run
+    with open(os.devnull, encoding="utf-8") as nothing:  # pytest's own has no descriptor
+        monkeypatch.setattr("sys.stdin", nothing)
+        yield run

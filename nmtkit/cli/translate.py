@@ -16,7 +16,7 @@ from nmtkit.lines import beside_lines, check_read_once, raw_lines, real_path
 from nmtkit.options import Option
 from nmtkit.search.settings import SEARCH
 from nmtkit.translation.request import OUTPUT, Request
-from nmtkit.translation.stream import Stream, decoded
+from nmtkit.translation.stream import Stream, decoded, standard_input
 from nmtkit.translation.terms import read_terms
 from nmtkit.workflow.document import write_document
 from nmtkit.workflow.translate import LineOptions, translate_text
@@ -136,11 +136,10 @@ def translate(
         raise UserError(
             "--lexicon: is for unknown words, a shortlist or --keep; add --replace-unk, --shortlist or --keep"
         )
-    # Tell a user at a terminal that the command waits for input.
-    typed = input == "-" and sys.stdin is not None and sys.stdin.isatty()
-    if typed:
+    stream = Stream(standard_input()) if input == "-" else None
+    typed = stream is not None and sys.stdin.isatty()
+    if typed:  # tell a user at a terminal that the command waits for input
         print("Type lines to translate; end with Ctrl-D.", file=sys.stderr)
-    stream = Stream() if input == "-" else None
     raw, ready = (stream, stream.ready) if stream else (raw_lines(input), options.ready)
     place = "standard input" if input == "-" else input
     lines = decoded(raw, place, _warn)

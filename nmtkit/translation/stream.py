@@ -9,7 +9,6 @@ import select
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from functools import cached_property
 from typing import TypeVar
 
 from nmtkit.errors import UserError
@@ -69,20 +68,12 @@ def decoded(raw: Iterable[bytes], place: str, warn: Callable[[str], None]) -> It
 
 
 class Stream:
-    """The lines of a file descriptor, and whether the next one can be read without blocking. Only \\n ends a line.
+    """The lines of a file descriptor, and whether the next one can be read without blocking. Only \\n ends a line."""
 
-    Without a descriptor, the lines are those of standard input.
-    """
-
-    def __init__(self, descriptor: int | None = None) -> None:
-        self._given, self._ended = descriptor, False
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor, self._ended = descriptor, False
         # Not a text file object, whose buffer would hide available lines from select().
         self._lines, self._tail = deque[bytes](), list[bytes]()  # complete lines; parts of the incomplete one
-
-    @cached_property
-    def _descriptor(self) -> int:
-        """The descriptor; by default that of standard input, which is looked up when the first line is read."""
-        return standard_input() if self._given is None else self._given
 
     def __iter__(self) -> Iterator[bytes]:
         while True:
