@@ -57,14 +57,40 @@ def _help(function: Callable[..., None]) -> str:
     )
 
 
-def in_options_typed(message: str) -> str:
-    """``in_options`` for the command that was typed."""
-    return in_options(message, sys.argv[1:])
+# Options that are not named after the argument of the library, by command; those of another command include its name.
+OPTIONS = {
+    "translate": {"prefixes": "--prefix", "references": "--score-reference"},
+    "train": {"dev_size": "nmtkit prep --dev-size"},
+    "doctor": {"dev_size": "nmtkit prep --dev-size"},
+    "models": {"model": "PRESET"},
+}
+
+
+def in_options(message: str) -> str:
+    """A message of the library with the options of the command that was typed (--n-best) instead of `n_best`.
+
+    An argument of the command becomes its name in the help.
+    """
+    if "`" not in message:  # like most log lines; building the commands is slow
+        return message
+    words = sys.argv[1:]
+    commands: dict[str, Any] = vars(typer.main.get_command(app))["commands"]
+    command = next((word for word in words if word in commands), None)  # global options may come first
+    if command is None:
+        return message
+    options = {p.name: _long_name(p, words) or p.metavar for p in commands[command].params} | OPTIONS.get(command, {})
+    return re.sub("`([a-z_0-9]+)`", lambda match: options.get(match[1]) or match[0], message)
+
+
+def _long_name(parameter: Any, words: Sequence[str]) -> str | None:
+    """The long name of an option as typed (--separate for --joint), or else its first one; None for an argument."""
+    names = [name for name in (*parameter.opts, *parameter.secondary_opts) if name.startswith("--")]
+    return next((name for name in (*words, *names) if name in names), None)
 
 
 def with_volume(function: Callable[..., None]) -> Callable[..., None]:
     """A command for typer, with the options --quiet and --verbose added."""
-    return flat(function, Volume, partial(shown, reworded=in_options_typed))
+    return flat(function, Volume, partial(shown, reworded=in_options))
 
 
 # In the order of --help, which is that of use.
@@ -108,35 +134,6 @@ app.callback(help=_help(nmtkit))(nmtkit)
 # typer has no public name for the base class of its usage errors.
 WrongUsage: type[typer.BadParameter] = typer.BadParameter.__mro__[2]
 
-# Options that are not named after the argument of the library, by command; those of another command include its name.
-OPTIONS = {
-    "translate": {"prefixes": "--prefix", "references": "--score-reference"},
-    "train": {"dev_size": "nmtkit prep --dev-size"},
-    "doctor": {"dev_size": "nmtkit prep --dev-size"},
-    "models": {"model": "PRESET"},
-}
-
-
-def in_options(message: str, words: Sequence[str]) -> str:
-    """A message of the library with the options of the command (--n-best) in place of arguments (`n_best`).
-
-    words: the command line after nmtkit. An argument of the command becomes its name in the help.
-    """
-    if "`" not in message:  # like most log lines; building the commands is slow
-        return message
-    commands: dict[str, Any] = vars(typer.main.get_command(app))["commands"]
-    command = next((word for word in words if word in commands), None)  # global options may come first
-    if command is None:
-        return message
-    options = {p.name: _long_name(p, words) or p.metavar for p in commands[command].params} | OPTIONS.get(command, {})
-    return re.sub("`([a-z_0-9]+)`", lambda match: options.get(match[1]) or match[0], message)
-
-
-def _long_name(parameter: Any, words: Sequence[str]) -> str | None:
-    """The long name of an option as typed (--separate for --joint), or else its first one; None for an argument."""
-    names = [name for name in (*parameter.opts, *parameter.secondary_opts) if name.startswith("--")]
-    return next((name for name in (*words, *names) if name in names), None)
-
 
 def main() -> None:
     """Run the command line. A UserError, or a system error about a file, is one line on stderr and status 1.
@@ -157,7 +154,7 @@ def main() -> None:
             finally:
                 sys.stdout.flush()  # raises here, where it is caught, if the pipe is closed
     except UserError as error:
-        sys.exit("nmtkit: error: " + printable(" ".join(in_options_typed(str(error)).splitlines())))
+        sys.exit("nmtkit: error: " + printable(" ".join(in_options(str(error)).splitlines())))
     except WrongUsage as error:  # typer would print several lines
         place = error.ctx.command_path if error.ctx else "nmtkit"
         # Pydantic, which typer uses, begins some messages with the name of an exception.

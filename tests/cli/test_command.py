@@ -156,8 +156,9 @@ def test_the_function_of_a_command_takes_its_options_as_arguments(name: str) -> 
     assert len(arguments) > 1
 
 
-def test_a_message_of_the_library_still_finds_the_options_of_a_command() -> None:
-    assert main.in_options("`data`: no", ["vocab"]) == "--data: no"
+def test_a_message_of_the_library_still_finds_the_options_of_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["nmtkit", "vocab"])
+    assert main.in_options("`data`: no") == "--data: no"
 
 
 @pytest.fixture

@@ -110,8 +110,9 @@ def test_argument_names_in_messages_become_options_of_the_command(nmtkit: Run, f
     assert nmtkit("translate") == (1, "", complaint)
 
 
-def test_options_of_another_command_are_named_with_that_command() -> None:
-    message = main.in_options("give nmtkit prep one (`dev_size` draws it)", ["train"])
+def test_options_of_another_command_are_named_with_that_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["nmtkit", "train"])
+    message = main.in_options("give nmtkit prep one (`dev_size` draws it)")
     assert message == "give nmtkit prep one (nmtkit prep --dev-size draws it)"
 
 
