@@ -8,8 +8,9 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from nmtkit.data.vocab import Vocabulary
+from nmtkit.errors import UserError
 from nmtkit.experiment.schema import Experiment, load_experiment
-from nmtkit.folders import SIDES, ModelFolder
+from nmtkit.folders import SIDES, ModelFolder, TextFiles
 from nmtkit.models.base import Seq2Seq, count_parameters
 from nmtkit.training import checkpoint
 
@@ -47,3 +48,11 @@ def load_model(path: Path, device: torch.device) -> tuple[Seq2Seq, Experiment]:
     checkpoint.load_into(model, weights)
     log.debug("%s: %s, %.1f M parameters", weights, experiment.architecture, count_parameters(model) / 1e6)
     return model.to(device).eval(), experiment
+
+
+def check_vocabularies(folder: ModelFolder, data: Path) -> None:
+    """Raise UserError if the vocabularies of a data folder, and therefore its ids, are not those of a model."""
+    for side in SIDES:
+        own, of_data = (Vocabulary.load(text.vocabulary(side)) for text in (folder.text, TextFiles(data)))
+        if own.words != of_data.words:
+            raise UserError(f"{data}: its vocabularies are not those of {folder}; give the model's `data` folder")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from nmtkit.config import load_yaml, merge, parse_settings
 from nmtkit.errors import UserError
-from nmtkit.folders import SIDES, ModelFolder, TextFiles
+from nmtkit.folders import ModelFolder
 from nmtkit.options import Option, by_keyword, option
 from nmtkit.workflow.shared import CHECKPOINT, CONFIGURATION, DATA, DEVICE, Settings, nested_settings, presets
 
@@ -101,10 +101,9 @@ def compare_flows(options: FlowOptions) -> dict[str, Flow]:
     """
     import torch
 
-    from nmtkit.data.vocab import Vocabulary
     from nmtkit.evaluation.gradients import gradient_flow
     from nmtkit.evaluation.saturation import saturation
-    from nmtkit.experiment.model import load_model
+    from nmtkit.experiment.model import check_vocabularies, load_model
     from nmtkit.experiment.plan import vocabulary_sizes
     from nmtkit.training import optimizers
     from nmtkit.translation.loading import choose_device
@@ -116,12 +115,7 @@ def compare_flows(options: FlowOptions) -> dict[str, Flow]:
     for name, (planned, folder) in plans.items():
         if folder:
             model, _ = load_model(folder, device)
-            own, of_data = (
-                [Vocabulary.load(TextFiles(path).vocabulary(side)).fingerprint for side in SIDES]
-                for path in (ModelFolder.at(folder).path, data)
-            )
-            if own != of_data:
-                raise UserError(f"{data}: its vocabularies are not those of {folder}; give the model's `data` folder")
+            check_vocabularies(ModelFolder.at(folder), data)
         else:  # the initial weights of a training run
             torch.manual_seed(planned.training.seed_of(planned.training.init_seed))
             model = planned.build(*vocabulary_sizes(planned, data))

@@ -6,9 +6,8 @@ from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from nmtkit.config import load_yaml
 from nmtkit.errors import UserError, counted
-from nmtkit.folders import SIDES, ModelFolder, TextFiles
+from nmtkit.folders import ModelFolder
 from nmtkit.lines import atomic_write
 from nmtkit.options import Option, by_keyword, option
 from nmtkit.translation.request import REPLACE_UNK, Request
@@ -122,7 +121,7 @@ def _history(folder: ModelFolder) -> "History":
     """
     from nmtkit.evaluation.report import History, read_metrics
     from nmtkit.experiment.plan import parameters_by_part, vocabulary_sizes
-    from nmtkit.experiment.schema import build_experiment
+    from nmtkit.experiment.schema import load_experiment
 
     if folder.bundle.exists():
         members = [_history(ModelFolder(path)) for path in sorted(folder.members.iterdir())]
@@ -131,7 +130,7 @@ def _history(folder: ModelFolder) -> "History":
         kind, parameters = f"ensemble of {len(members)}", sum(member.parameters for member in members)
         return History(str(folder), kind, None, "\n".join(configs), parameters, [], [], [], {})
     folder.check()
-    planned = build_experiment(load_yaml(folder.config), str(folder.config))
+    planned = load_experiment(folder)
     parameters = parameters_by_part(planned, *vocabulary_sizes(planned, folder.path))["total"]
     config, rate = folder.config.read_text("utf-8"), planned.training.optimizer.lr
     return History(str(folder), planned.architecture, rate, config, parameters, *read_metrics(folder.metrics), [], {})
@@ -140,24 +139,19 @@ def _history(folder: ModelFolder) -> "History":
 def _test_history(folder: ModelFolder, data: Path, translated: "Translated") -> list[dict[str, float]]:
     """Cross-entropy and token errors of all kept checkpoints on the test set (Zhou et al. 2016, Fig. 4).
 
-    Empty for an ensemble. Raises UserError if the vocabularies of the data folder are not those of the model.
+    Empty for an ensemble. Raises UserError as ``check_vocabularies`` does.
     """
     import torch
 
     from nmtkit.data import batches
     from nmtkit.data.corpus import Corpus
-    from nmtkit.data.vocab import Vocabulary
-    from nmtkit.experiment.model import load_model
+    from nmtkit.experiment.model import check_vocabularies, load_model
     from nmtkit.training.checkpoint import load_into
     from nmtkit.training.validation import teacher_forced
 
     if folder.bundle.exists():
         return []
-    # With other vocabularies, the ids of the corpus would be wrong without an error.
-    for side in SIDES:
-        ours, theirs = (TextFiles(path).vocabulary(side) for path in (folder.path, data))
-        if Vocabulary.load(ours).words != Vocabulary.load(theirs).words:
-            raise UserError(f"{theirs}: differs from {ours}; give the data folder that the model was trained on")
+    check_vocabularies(folder, data)
     corpus = Corpus.open(data, "test")
     pairs = batches.within(corpus, None)
     model, experiment = load_model(folder.path, translated.translator.device)

@@ -162,7 +162,7 @@ def test_report_measures_the_checkpoints_and_the_pairs_that_contrast_reads(folde
     assert nmtkit("report", "--contrast", "set.json", "--type", "a").status == 0
     assert "<td>b</td>" not in Path("report.html").read_text("utf-8")
     Path("data/vocab.src").write_text(Path("data/vocab.src").read_text().replace("cat", "act"))
-    complaint = "data/vocab.src: differs from run/vocab.src; give the data folder that the model was trained on"
+    complaint = "data: its vocabularies are not those of run; give the model's --data folder"
     assert nmtkit("report", "--checkpoints").err.splitlines()[-1] == f"nmtkit: error: {complaint}"
 
 
