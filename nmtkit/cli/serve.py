@@ -6,6 +6,7 @@ import os
 import re
 import socket
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Annotated
@@ -77,9 +78,9 @@ def serve(
         raise UserError(f"serving needs {error.name}; install it with: pip install 'nmtkit[serve]'") from None
     from nmtkit.serving.search import Description, Offer
 
-    together = [tuple(folders)] if ensemble else [(folder,) for folder in folders]
+    offered = [replace(options, model=each) for each in ([folders] if ensemble else folders)]
     names = ["ensemble"] if ensemble else shortest_names(folders)
-    offers = tuple(Offer(name, models_of(options, group)) for name, group in zip(names, together, strict=True))
+    offers = tuple(Offer(name, models_of(each)) for name, each in zip(names, offered, strict=True))
     # Before models are loaded, so that a port that is in use is reported at once.
     with listen(host, port) as listener:
         # A link-local address (fe80::1) includes the name of its network.

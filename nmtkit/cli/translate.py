@@ -18,8 +18,8 @@ from nmtkit.search.settings import SEARCH
 from nmtkit.translation.request import OUTPUT, Request
 from nmtkit.translation.stream import Stream, decoded, standard_input
 from nmtkit.translation.terms import read_terms
-from nmtkit.workflow.document import write_document
-from nmtkit.workflow.translate import LineOptions, translate_text
+from nmtkit.workflow.document import DocumentOptions, write_document
+from nmtkit.workflow.translate import LineOptions, TranslateOptions, translate_text
 
 if TYPE_CHECKING:
     from nmtkit.translation.translation import Translation
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 def translate(
     request: Request,
-    options: LineOptions,
+    options: TranslateOptions,
     file: Annotated[str | None, Option(
         "File to translate, as with --input; a document (html, docx, odt, po, srt, ...) with its formatting.",
         argument=True)] = None,
@@ -130,7 +130,7 @@ def translate(
         lines_only = {"--json": as_json, "--scores": scores != "none"}
         if given := [name for name, value in lines_only.items() if value]:
             raise UserError(f"{given[0]}: is for lines of text, and {input} is a document; leave it out")
-        write_document(input, output, request, options)
+        write_document(DocumentOptions(input, output, request, **vars(options)))
         return
     if options.lexicon and not request.replace_unk and request.shortlist is None and not options.keep:
         raise UserError(
@@ -140,11 +140,11 @@ def translate(
     typed = stream is not None and sys.stdin.isatty()
     if typed:  # tell a user at a terminal that the command waits for input
         print("Type lines to translate; end with Ctrl-D.", file=sys.stderr)
-    raw, ready = (stream, stream.ready) if stream else (raw_lines(input), options.ready)
+    raw, ready = (stream, stream.ready) if stream else (raw_lines(input), lambda: True)
     place = "standard input" if input == "-" else input
     lines = decoded(raw, place, _warn)
     pairs = beside_lines(lines, beside, place) if beside else lines
-    windows = translate_text(replace(options, lines=pairs, request=request, ready=ready))
+    windows = translate_text(LineOptions(pairs, request, **vars(options), ready=ready))
     from nmtkit.translation import formats  # imports torch
 
     if score_reference is not None and scores == "none":

@@ -12,25 +12,26 @@ from nmtkit.lines import atomic_write
 from nmtkit.machine.processes import loading
 from nmtkit.options import by_keyword
 from nmtkit.translation.request import Request
-from nmtkit.workflow.shared import models_at
 from nmtkit.workflow.translate import BEST, TranslateOptions, models_of, translate_windows
 
 
 @dataclass(frozen=True)
 class DocumentOptions(TranslateOptions):
-    """The arguments of ``translate_document``."""
+    """The arguments of ``translate_document``; the output "-" is standard output."""
 
     input: Path | str
     output: Path | str
     request: Request = BEST
 
 
-def write_document(input: Path | str, output: Path | str, request: Request, options: TranslateOptions) -> None:
-    """Translate the document ``input`` and write it to ``output`` when it is complete; "-" is standard output.
+def write_document(options: DocumentOptions) -> None:
+    """Translate a document, in a format that ``nmtkit translate`` lists, with its formatting.
 
-    On an error, nothing is written. Raises UserError for a file that cannot be read as a document, for a request that
-    is for lines, and as ``translate_windows`` does.
+    Placeholders such as ``{name}`` and ``%1$s``, URLs and e-mail addresses are copied. The translation is written when
+    it is complete; on an error, nothing is written. Raises UserError for a file that cannot be read as a document, for
+    a request that is for lines of text, and as ``translate`` does.
     """
+    input, output, request = options.input, options.output, options.request
     for name in ("n_best", "sample", "prefixes", "references", "alignment", "attention", "tokenized"):
         if getattr(request, name):
             raise UserError(f"`{name}`: is for lines of text, and {input} is a document; leave it out")
@@ -49,7 +50,7 @@ def write_document(input: Path | str, output: Path | str, request: Request, opti
         from nmtkit.translation.jobs import translator_of
 
         keep = patterns(options.keep)
-        translator = translator_of(models_of(options, models_at(options.model, options.checkpoint)))
+        translator = translator_of(models_of(options))
     document = read_document(str(input), data, options.columns, translator.languages)
     planned = plan(document.segments, *translator.languages, stand_ins(translator), keep)
     request = replace(request, attention=planned.aligned, quality=True)
@@ -61,14 +62,4 @@ def write_document(input: Path | str, output: Path | str, request: Request, opti
         file.write(document.write(planned.finish(answers)))
 
 
-def write_translation(options: DocumentOptions) -> None:
-    """Translate a document, in a format that ``nmtkit translate`` lists, with its formatting.
-
-    Placeholders such as ``{name}`` and ``%1$s``, URLs and e-mail addresses are copied. On an error, nothing is written.
-    Raises UserError for a file that cannot be read as a document, for a request that is for lines of text, and as
-    ``translate`` does.
-    """
-    write_document(options.input, options.output, options.request, options)
-
-
-translate_document = by_keyword(DocumentOptions, write_translation)
+translate_document = by_keyword(DocumentOptions, write_document)

@@ -76,16 +76,17 @@ class LineOptions(TranslateOptions):
     ready: Callable[[], bool] = field(default=_always, kw_only=True)
 
 
-def models_of(options: TranslateOptions, folders: Sequence[Path]) -> "Models":
-    """The models in ``folders``, not loaded, so that they can be sent to worker processes.
+def models_of(options: TranslateOptions) -> "Models":
+    """The models, not loaded, so that they can be sent to worker processes.
 
-    Raises UserError for a device or a precision that is not available.
+    Raises UserError for a checkpoint that does not exist, and for a device or a precision that is not available.
     """
     from nmtkit.translation.jobs import Models
 
+    folders = tuple(models_at(options.model, options.checkpoint))
     lexicon = None if options.lexicon is None else Path(options.lexicon)
     return Models(
-        tuple(folders), options.device, options.combine, weights_of(options.weights), options.precision, lexicon
+        folders, options.device, options.combine, weights_of(options.weights), options.precision, lexicon
     ).resolved()
 
 
@@ -105,7 +106,7 @@ def translate_windows(
         from nmtkit.translation.jobs import Job, answers, processes_for, translator_of
         from nmtkit.translation.stream import LARGEST_WINDOW, windows
 
-        models = models_of(options, models_at(options.model, options.checkpoint))
+        models = models_of(options)
         translator = translator_of(models)
         translator.check(request)  # before a line is read or a process is started
     if request.replace_unk and translator.lexicon is None:
@@ -180,7 +181,7 @@ def _with_kept(options: LineOptions) -> "Iterator[list[list[Translation]]]":
         from nmtkit.translation.jobs import translator_of
 
         keep = placeholders.patterns(options.keep)
-        translator = translator_of(models_of(options, models_at(options.model, options.checkpoint)))
+        translator = translator_of(models_of(options))
     if not translator.has_attention:
         raise UserError("`keep`: this model cannot align words: it has no attention")
     words = placeholders.stand_ins(translator)
@@ -213,11 +214,7 @@ def _with_kept(options: LineOptions) -> "Iterator[list[list[Translation]]]":
 
 def _refusing_keep(request: Request) -> list[str]:
     """The fields of a request that patterns do not go with."""
-    fields = {
-        "prefixes": request.prefixes, "references": request.references, "sample": request.sample,
-        "tokenized": request.tokenized,
-    }  # fmt: skip
-    return [name for name, given in fields.items() if given]
+    return [name for name in ("prefixes", "references", "sample", "tokenized") if getattr(request, name)]
 
 
 def translate_lines(options: LineOptions) -> "Iterator[list[Translation]]":
