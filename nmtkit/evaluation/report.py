@@ -7,12 +7,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from nmtkit.errors import UserError
 from nmtkit.evaluation.bleu import sentence_chrf
-from nmtkit.evaluation.charts import Series, heat_map, line_chart
+from nmtkit.evaluation.charts import Series, line_chart
 from nmtkit.evaluation.comparison import Comparison, difference_rows, part_rows, unknown_columns
 from nmtkit.evaluation.contrast import Accuracy
 from nmtkit.evaluation.page import folded, note, page, table, terms, verbatim
@@ -39,16 +36,6 @@ class History:
     valid: list[dict[str, Any]]
     test: list[dict[str, Any]]  # update, cross_entropy and token_error_rate of checkpoints on the test set
     contrast: Mapping[str, list[Accuracy]]  # by type, distance and frequency; empty without contrastive sets
-
-
-@dataclass(frozen=True)
-class Look:
-    """The attention weights of a system for a sentence, EOS included."""
-
-    system: str
-    source: list[str]
-    target: list[str]
-    weights: npt.NDArray[np.float32]  # (T, S) attention weights
 
 
 @dataclass(frozen=True)
@@ -110,15 +97,15 @@ def most_different(sentences: Sequence[Sentence], count: int) -> list[Sentence]:
 def render(
     histories: Sequence[History],
     comparison: Comparison,
-    looks: Sequence[tuple[Sentence, Sequence[Look]]],
+    looks: Sequence[tuple[Sentence, str]],
     sentences: Sequence[Sentence],
     count: int,
     subtitle: str,
 ) -> str:
     """The report as HTML.
 
-    looks: sentences and the attention weights of the systems that have attention. count: how many of the most different
-    and of the worst sentences are listed.
+    looks: sentences and the heat maps of the systems that have attention. count: how many of the most different and of
+    the worst sentences are listed.
     """
     names = [history.name for history in histories]
     return page(
@@ -294,7 +281,7 @@ def _differences(names: Sequence[str], comparison: Comparison) -> str:
     )
 
 
-def _attention(looks: Sequence[tuple[Sentence, Sequence[Look]]]) -> str:
+def _attention(looks: Sequence[tuple[Sentence, str]]) -> str:
     """Sentences with the attention weights of every system that has attention."""
     if not looks:
         return ""
@@ -302,8 +289,7 @@ def _attention(looks: Sequence[tuple[Sentence, Sequence[Look]]]) -> str:
     html = note(text)
     for sentence, maps in looks:
         beside = terms([("source", sentence.source), ("reference", sentence.reference)])
-        drawn = "".join(heat_map(look.system, look.source, look.target, look.weights) for look in maps)
-        html += f'<h3>Sentence {sentence.number}</h3>{beside}<div class="charts">{drawn}</div>'
+        html += f'<h3>Sentence {sentence.number}</h3>{beside}<div class="charts">{maps}</div>'
     return html
 
 

@@ -16,7 +16,7 @@ from nmtkit.workflow.contrast import measure, read_entries
 from nmtkit.workflow.shared import DATA, DEVICE, MAX_LENGTH, PAIRED, SUBSET_METRIC, TYPES, paths
 
 if TYPE_CHECKING:
-    from nmtkit.evaluation.report import History, Look, Sentence
+    from nmtkit.evaluation.report import History, Sentence
     from nmtkit.translation.testset import Translated
 
 
@@ -107,7 +107,7 @@ def _page(options: ReportOptions, folders: Sequence[Path]) -> str:
     comparison = compare(Compared(systems, *translated[0].compared[1:]), paired, False, options.subset_metric)
     said = sentences(translated[0].sources, comparison)
     chosen = [said[i - 1] for i in numbers] or most_different(said, 3)
-    looks = [(sentence, _looks(sentence, translated, histories)) for sentence in chosen]
+    looks = [(sentence, _heat_maps(sentence, translated, histories)) for sentence in chosen]
     device = choose_device(options.device)
     searched = f"translated in {resolve('auto', device)} on {device}"
     subtitle = f"{counted(len(said), 'sentence')} of {data}; {searched}; nmtkit {__version__}"
@@ -172,16 +172,16 @@ def _numbers(lines: str | Sequence[int], sentences: int) -> list[int]:
     return numbers
 
 
-def _looks(sentence: "Sentence", translated: "list[Translated]", histories: "list[History]") -> "list[Look]":
-    """The attention weights of the systems that have attention; an empty translation has none."""
-    from nmtkit.evaluation.report import Look
+def _heat_maps(sentence: "Sentence", translated: "list[Translated]", histories: "list[History]") -> str:
+    """Heat maps of the attention weights, EOS included, of the systems that have them; a blank translation has none."""
+    from nmtkit.evaluation.charts import heat_map
 
-    looks = []
+    maps = ""
     for t, history in zip(translated, histories, strict=True):
         if not t.translator.has_attention:
             continue
         [[best]] = t.translator.answer([sentence.source], Request(attention=True))
         if best.attention is not None:
             source, target = ([*tokens, "</s>"] for tokens in (best.source, best.tokens))
-            looks.append(Look(history.name, source, target, best.attention))
-    return looks
+            maps += heat_map(history.name, source, target, best.attention)
+    return maps
