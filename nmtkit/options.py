@@ -127,16 +127,12 @@ def mistake(config: Any) -> tuple[str, str] | None:
         value, hint, problems = getattr(config, name), hints[name], list[str]()
         if value is None:
             continue
-        if isinstance(value, str) and _words(hint):
-            if complaint := _complaint(hint, value, shown):
-                return name, complaint
-            continue
-        if isinstance(value, float) and isinstance(convert(hint, value, name, problems), int):
-            return name, f": expected a whole number, found float {value}"
-        convert(hint, value, name, problems)
-        if problems:
-            return name, problems[0].removeprefix(name)
-        if complaint := _complaint(hint, value, shown):
+        if not (isinstance(value, str) and _words(hint)):  # these words are checked below
+            converted = convert(hint, value, name, problems)
+            if isinstance(value, float) and isinstance(converted, int):
+                problems.append(f"{name}: expected a whole number, found float {value}")
+        complaint = problems[0].removeprefix(name) if problems else _complaint(hint, value, shown)
+        if complaint:
             return name, complaint
     return None
 
