@@ -87,20 +87,21 @@ def _line(plot: _Plot, series: Series) -> str:
     places = [plot.place(*point) for point in series.points]
     line = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
     dots = places if len(places) <= 40 else []  # a single point would be invisible without one
-    return f'<polyline class="line {_kind(series)}" points="{line}"/>' + "".join(
-        f'<circle class="dot {_kind(series)}" cx="{x:.1f}" cy="{y:.1f}" r="2.5"/>' for x, y in dots
+    return f'<polyline {_drawn("line", series)} points="{line}"/>' + "".join(
+        f'<circle {_drawn("dot", series)} cx="{x:.1f}" cy="{y:.1f}" r="2.5"/>' for x, y in dots
     )
 
 
 def _key(series: Series) -> str:
     """The legend entry of a series."""
-    line = f'<line class="line {_kind(series)}" x1="1" x2="25" y1="5" y2="5"/>'
+    line = f'<line {_drawn("line", series)} x1="1" x2="25" y1="5" y2="5"/>'
     return f'<li><svg width="26" height="10" aria-hidden="true">{line}</svg>{escape(series.name)}</li>'
 
 
-def _kind(series: Series) -> str:
-    """The classes of a series in the style sheet."""
-    return f"c{series.colour % COLOURS}{' dashed' if series.dashed else ''}"
+def _drawn(what: str, series: Series) -> str:
+    """The attributes of a line or a dot of a series."""
+    dashed = " dashed" if series.dashed else ""
+    return f'class="{what}{dashed}" style="color: var(--c{series.colour % COLOURS})"'
 
 
 def ticks(low: float, high: float) -> list[float]:
