@@ -57,9 +57,7 @@ def gradient_flow(model: Seq2Seq, batch: Batch) -> list[Layer]:
     model.eval()
     model.zero_grad(set_to_none=True)
     outputs: dict[str, Tensor] = {}
-    parts = {name: module for name, module in model.named_modules() if _in_list(model, name)}
-    for side in ("encoder", "decoder"):
-        parts |= dict(_outside_lists(model.get_submodule(side), side))
+    parts = {**dict(_parts(model.encoder, "encoder")), **dict(_parts(model.decoder, "decoder"))}
     hooks = [module.register_forward_hook(partial(_keep, outputs, name)) for name, module in parts.items()]
     try:
         hidden = model(batch.src, batch.mask, batch.tgt).flatten(0, 1)
@@ -123,32 +121,26 @@ def flow_page(flows: Mapping[str, Sequence[Layer]]) -> str:
     return page("Gradient flow", ", ".join(flows), [("Norms by layer", f'<div class="charts">{"".join(charts)}</div>')])
 
 
-def _in_list(model: nn.Module, name: str) -> bool:
-    """True if a module is a layer: it has parameters and is in a list of layers."""
-    parent, _, last = name.rpartition(".")
-    return last.isdigit() and _is_list(model.get_submodule(parent), parent) and _learns(model.get_submodule(name))
+def _parts(module: nn.Module, name: str, in_layer: bool = False) -> Iterator[tuple[str, nn.Module]]:
+    """The layers below a module, and the largest modules that neither are in a layer nor contain one.
 
-
-def _learns(module: nn.Module) -> bool:
-    """True if a module has parameters."""
-    return any(True for _ in module.parameters())
+    All have parameters. ``in_layer``: whether the module itself is a layer or in one.
+    """
+    is_list = _is_list(module, name)
+    for child_name, child in module.named_children():
+        path = f"{name}.{child_name}"
+        if not any(True for _ in child.parameters()):
+            continue
+        has_layers = any(_is_list(inner, inner_name) for inner_name, inner in child.named_modules(prefix=path))
+        if is_list or not (in_layer or has_layers or isinstance(child, nn.ModuleList)):
+            yield path, child
+        if has_layers:
+            yield from _parts(child, path, in_layer or is_list)
 
 
 def _is_list(module: nn.Module, name: str) -> bool:
     """True if a module is a list of layers, not of their normalisations, which are recognised by name."""
     return isinstance(module, nn.ModuleList) and not name.endswith("norms")
-
-
-def _outside_lists(module: nn.Module, name: str) -> Iterator[tuple[str, nn.Module]]:
-    """The largest modules below this one that have parameters, are in no list of layers and contain none."""
-    for child_name, child in module.named_children():
-        path = f"{name}.{child_name}"
-        if isinstance(child, nn.ModuleList) or not _learns(child):
-            continue
-        if any(_is_list(inner, inner_name) for inner_name, inner in child.named_modules()):
-            yield from _outside_lists(child, path)
-        else:
-            yield path, child
 
 
 def _keep(outputs: dict[str, Tensor], name: str, module: nn.Module, arguments: Any, output: Any) -> None:
