@@ -256,6 +256,8 @@ def _atomic_write(path: Path, mode: Literal["w", "wb"]) -> Iterator[IO[Any]]:
     # Not the process id, which may be the same in another container; with_name fails for ".".
     temporary = path.parent / TEMPORARY.replace("*", f"{path.name}.{uuid4().hex[:12]}")
     with report_write_errors(path):
+        if path.is_dir():  # before the work whose results would be lost
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
         opened = open(temporary, "wb")  # noqa: SIM115
     try:
         if path.exists():  # before writing: no user may read the new file who could not read the old one
