@@ -33,8 +33,7 @@ def parameters_by_part(experiment: Experiment, src_words: int, tgt_words: int) -
 
     Raises UserError for ``training.groups`` that the model does not have.
     """
-    with torch.device("meta"):
-        model = experiment.build(src_words, tgt_words)
+    model = experiment.empty(src_words, tgt_words)
     optimizers.check_groups(model, experiment.training.groups)
     parts = {
         "source embedding": model.embedding["src"],

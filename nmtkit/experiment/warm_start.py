@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-import torch
-
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError
 from nmtkit.experiment.schema import Experiment, differences, load_experiment
@@ -113,11 +111,10 @@ def _check_same_model(theirs: Experiment, ours: Experiment, start: ModelFolder) 
 def sides_of_words(experiment: Experiment) -> dict[str, SideName]:
     """The parameters that have a row for each word of a vocabulary, with its side."""
     # In any architecture, these are the parameters whose shape depends on the size of a vocabulary.
-    with torch.device("meta"):
-        few, source, target = (
-            {name: tensor.shape for name, tensor in experiment.build(*words).state_dict().items()}
-            for words in ((5, 5), (6, 5), (5, 6))
-        )
+    few, source, target = (
+        {name: tensor.shape for name, tensor in experiment.empty(*words).state_dict().items()}
+        for words in ((5, 5), (6, 5), (5, 6))
+    )
     sides: dict[str, SideName] = {name: "src" for name in few if source[name] != few[name]}
     return sides | {name: "tgt" for name in few if target[name] != few[name]}
 

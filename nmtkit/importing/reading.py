@@ -3,8 +3,6 @@
 import json
 from pathlib import Path
 
-import torch
-
 from nmtkit.config import dump_yaml, to_dict
 from nmtkit.errors import UserError
 from nmtkit.folders import ModelFolder
@@ -75,8 +73,7 @@ def write(found: Found, source: Path, output: ModelFolder) -> None:
 
 def _check(found: Found, source: Path) -> None:
     """Raise UserError unless the parameters are those of the model, and finite."""
-    with torch.device("meta"):
-        expected = found.experiment.build(len(found.src), len(found.tgt)).state_dict()
+    expected = found.experiment.empty(len(found.src), len(found.tgt)).state_dict()
     for name in [*expected, *found.parameters]:
         ours, theirs = expected.get(name), found.parameters.get(name)
         if ours is None or theirs is None or ours.shape != theirs.shape:

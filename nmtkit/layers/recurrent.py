@@ -35,8 +35,10 @@ class Recurrent(nn.Module):
 
 def state_weight(width: int, parts: int) -> nn.Parameter:
     """Concatenated orthogonal matrices (H, H), one for each part, because each is a separate recurrence."""
-    blocks = [nn.init.orthogonal_(torch.empty(width, width)) for _ in range(parts)]
-    return nn.Parameter(torch.cat(blocks, dim=1))
+    weight = torch.empty(width, parts * width)
+    for block in weight.split(width, dim=1):
+        nn.init.orthogonal_(block)
+    return nn.Parameter(weight)
 
 
 class LSTMState(NamedTuple):

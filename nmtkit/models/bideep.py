@@ -80,13 +80,13 @@ class Map(Recurrent):
 
     def __init__(self, rows: int, matrices: Sequence[int], norms: Sequence[int], *, bias: bool, layer_norm: LayerNorm):
         super().__init__()
-        blocks = [torch.empty(rows, columns) for columns in matrices]
-        for block in blocks:
+        weight = torch.empty(rows, sum(matrices))
+        for block in weight.split(list(matrices), dim=1):
             if block.shape[1] == rows:
                 nn.init.orthogonal_(block)
             else:
-                nn.init.normal_(block, std=0.01)
-        self.weight = nn.Parameter(torch.cat(blocks, dim=1))
+                block.copy_(nn.init.normal_(torch.empty(block.shape), std=0.01))
+        self.weight = nn.Parameter(weight)
         self.bias = nn.Parameter(torch.zeros(sum(matrices))) if bias else None
         self.widths = list(norms)
         epsilon = nematus.EPSILON_OF_ALL if layer_norm == "marian" else nematus.EPSILON

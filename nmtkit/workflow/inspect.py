@@ -75,7 +75,6 @@ def examine(options: InspectOptions) -> Inspection:
     Sizes are computed for the vocabularies of a model folder or, for a preset, of the folder ``data``, if any. Raises
     UserError for an unknown model, and for settings of a trained model.
     """
-    import torch
 
     from nmtkit.experiment.plan import parameters_by_part, vocabulary_sizes
     from nmtkit.training.estimate import estimate
@@ -86,8 +85,7 @@ def examine(options: InspectOptions) -> Inspection:
     words = vocabulary_sizes(planned, Path(options.data) if folder is None else ModelFolder.at(folder).path)
     parameters = parameters_by_part(planned, *words)
     paper = parameters_by_part(planned, *planned.data.words)
-    with torch.device("meta"):  # shapes without memory
-        shapes = {name: list(parameter.shape) for name, parameter in planned.build(*words).named_parameters()}
+    shapes = {name: list(parameter.shape) for name, parameter in planned.empty(*words).named_parameters()}
     small = planned.build(PROBE_WORDS, PROBE_WORDS)
     costs = estimate(small, planned.training, parameters["total"], words[1], device)
     return Inspection(planned, words, parameters, paper, shapes, device, costs)
