@@ -69,7 +69,7 @@ def walk(segment: Segment) -> Iterator[Step]:
         while inside and inside[-1].end <= mark.start:
             yield from leave(mark.layout and inside[-1].end == mark.start)
         yield from until(mark.start, " " * (mark.spaced and not follows_space(mark)), mark.layout)
-        after_layout = mark.layout or (after_layout and mark.start < mark.end)
+        after_layout = mark.layout or (after_layout and not mark.spaced)
         yield Step("start", mark.element)
         inside.append(mark)
     while inside:

@@ -52,6 +52,13 @@ def test_a_walk_has_all_text_and_each_element_once_and_nests(steps: list[str]) -
     assert sorted(ended) == sorted(mark.element for mark in segment.marks)
 
 
+@pytest.mark.parametrize(("place", "spaced", "after"), [(1, False, "B"), (2, False, "B"), (2, True, " B")])
+def test_an_image_after_a_line_break_has_only_its_own_space_behind_it(place: int, spaced: bool, after: str) -> None:
+    marks = Mark(place, place, "br", False, layout=True), Mark(place, place, "img", False, spaced)
+    steps = [element or text for kind, element, text in walk(Segment("A B", marks)) if kind != "end"]
+    assert steps == ["A", "br", "img", after]
+
+
 @given(steps)
 def test_a_segment_is_what_is_trimmed_of_it_and_the_rest(steps: list[str]) -> None:
     segment = built(steps)
