@@ -181,9 +181,11 @@ def _warn_of_columns(files: Files) -> None:
 # Two or three letters and an optional region or script: en, pt-BR, zh_Hant.
 _LANGUAGE = r"[A-Za-z]{2,3}(?:[-_][A-Za-z0-9]+)*"
 _RAW_NAME = re.compile(rf"(train|dev|test)\.({_LANGUAGE})(?:\.gz|\.zst)?")
-# pt_BR or, where upper case tells the region from a language, pt-BR.
-_IN_PAIR = r"(?:[A-Za-z]{2,3}(?:_[A-Za-z0-9]+)*|[a-z]{2,3}(?:[-_][A-Z0-9][A-Za-z0-9]*)*)"
-_RAW_TSV = re.compile(rf"(train|dev|test)\.({_IN_PAIR})-({_IN_PAIR})\.tsv(?:\.gz|\.zst)?")
+_BESIDE_HYPHEN = r"[A-Za-z]{2,3}(?:_[A-Za-z0-9]+)*"  # pt_BR
+_WITH_REGION = r"[a-z]{2,3}(?:[-_][A-Z0-9][A-Za-z0-9]*)*"  # pt-BR: upper case tells the region from a language
+_RAW_TSV = re.compile(  # en-PT-BR may be of en-PT and BR
+    rf"(train|dev|test)\.({_BESIDE_HYPHEN}|{_WITH_REGION}(?=-[a-z]))-({_BESIDE_HYPHEN}|{_WITH_REGION})\.tsv(?:\.gz|\.zst)?"
+)
 
 
 def _direction(folder: Path, languages: list[str], src: str | None, tgt: str | None) -> tuple[str, str]:

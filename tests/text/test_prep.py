@@ -503,6 +503,9 @@ def test_a_table_is_found_by_its_two_languages(folder: Callable[..., Path]) -> N
         ("train.EN-FR.tsv", ["EN", "FR"]),
         ("train.en-pt-br.tsv", None),  # may be of en-pt and br
         ("train.EN-PT-BR.tsv", None),
+        ("train.EN-pt-BR.tsv", ["EN", "pt-BR"]),
+        ("train.en-PT-BR.tsv", None),
+        ("train.zh-TW-PT-BR.tsv", None),
     ],
 )
 def test_in_a_table_s_name_capitals_tell_a_region_from_a_language(
