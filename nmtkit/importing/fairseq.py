@@ -61,7 +61,7 @@ def read(path: Path) -> Found:
     count = sum(tensor.numel() for tensor in state.values())
     notes = [f"values in {file.name}: {count:,}"]
     if options["share_input_output_embed"]:
-        notes.append("embeddings and output layer no longer share their weights")
+        notes.insert(0, "embeddings and output layer no longer share their weights")
     text = _text(file.parent, languages)
     return found("fairseq", "convs2s-wmt15", model, _SEARCH, file, weights, src, tgt, text, notes)
 

@@ -82,7 +82,7 @@ def read(path: Path) -> Found:
     _find_parameters(weights, model, src, tgt)
     notes = [f"parameters in {file.name}: {count:,}"]
     if options.values["weight_normalisation"]:
-        notes.append("weight normalisation is part of the weights now, and is not trained on")
+        notes.insert(0, "weight normalisation is part of the weights now, and is not trained on")
     text = _text(file.parent, options.values["dictionaries"])
     return found("Nematus", "nematus-baseline", model, _SEARCH, file, weights, src, tgt, text, notes)
 

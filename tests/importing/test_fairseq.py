@@ -144,6 +144,8 @@ def test_log_probabilities_are_those_of_the_equations(version: int, share: bool,
     imported = nmtkit.import_model(tmp_path / "theirs", output=tmp_path / "ours")
     assert imported.found.toolkit == "fairseq"
     assert not imported.found.experiment.search.narrowing
+    assert ("embeddings and output layer no longer share their weights" in imported.found.notes) == share
+    assert imported.found.notes[-1].startswith("values in model.pt: ")  # the next line has those of the model here
     assert imported.found.tgt.words[:6] == ["<pad>", "<s>", "</s>", "<unk>", "de4", "de5"]
     model, _ = load_model(tmp_path / "ours", torch.device("cpu"))
     sources = [[4, 5, 6, 7, 8, 9, EOS], [10, 3, EOS], [EOS]]

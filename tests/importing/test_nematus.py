@@ -216,6 +216,8 @@ def test_weight_normalisation_is_part_of_the_imported_weights(tmp_path: Path) ->
     found = nmtkit_package.import_model(file, output=tmp_path / "ours").found
     expected = w / (np.sqrt((w * w).sum(0) + 1e-5) * scale)
     np.testing.assert_allclose(found.parameters["decoder.initial.weight"].numpy(), expected, rtol=1e-6)
+    assert "weight normalisation" in found.notes[-2]
+    assert found.notes[-1].startswith("parameters in model.npz: ")  # the next line has those of the model here
 
 
 def names_from_tensorflow(options: dict[str, Any]) -> set[str]:
