@@ -26,7 +26,9 @@ def test_log_probabilities_are_those_of_the_equations(tied: str, pickled: bool, 
     """For all words of the vocabulary, including <pad>, which only search excludes."""
     write(tmp_path, tied, pickled=pickled)
     found = read(tmp_path)
-    assert found.toolkit == "Marian of transformers"
+    assert found.toolkit == "transformers' Marian"
+    file = "pytorch_model.bin" if pickled else "model.safetensors"
+    assert found.experiment.paper.title == f"{file} of transformers' Marian"
     assert found.tgt.words == [*SPELLINGS, *WORDS[2:]]
     src, tgt = [3, 4, 2, 1, 0], [5, 1, 3, 0]
     ids = [2, *OURS]  # </s> first
