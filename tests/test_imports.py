@@ -197,21 +197,34 @@ def test_help_and_the_list_of_presets_import_nothing_slow(run: str) -> None:
 
 
 # PyTorch's compiler takes two seconds; what trains, evaluates or draws tables is not for a filter.
+SLOW = ("torch._dynamo", "torch._inductor", "sympy")  # PyTorch's compiler
 NOT_FOR_A_FILTER = (
-    "torch._dynamo", "torch._inductor", "sacrebleu", "rich", "nmtkit.experiment.run", "nmtkit.training.loop",
+    *SLOW,
+    "sacrebleu",
+    "rich",
+    "nmtkit.experiment.run",
+    "nmtkit.training.loop",
     "nmtkit.evaluation.bleu",
-)  # fmt: skip
+)
+
+
+def loaded(modules: tuple[str, ...], folder: Path, *command: str) -> list[str]:
+    """The modules, and torch, that are loaded after a command."""
+    code = (
+        f"import sys, nmtkit.cli.main as m\nsys.argv = {['nmtkit', *command]}\n"
+        "try: m.main()\nexcept SystemExit as end: assert not end.code, end.code\n"
+        f"print('loaded:', *(m for m in {(*modules, 'torch')} if m in sys.modules))"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=folder)
+    return result.stdout.rpartition("loaded: ")[2].split()
 
 
 def test_translation_imports_no_compiler_and_no_training(tmp_path: Path) -> None:
     (tmp_path / "in").write_text("a b\n")
     model = Path(__file__).parent / "training" / "made_by_0.1" / "run"
-    code = (
-        "import sys, nmtkit.cli.main as m\n"
-        f"sys.argv = ['nmtkit', 'translate', '-m', {str(model)!r}, '-i', 'in', '-o', 'out']\n"
-        "try: m.main()\nexcept SystemExit as end: assert not end.code, end.code\n"
-        f"print('loaded:', *(m for m in {NOT_FOR_A_FILTER} if m in sys.modules), 'torch' in sys.modules)"
-    )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert loaded(NOT_FOR_A_FILTER, tmp_path, "translate", "-m", str(model), "-i", "in", "-o", "out") == ["torch"]
     assert (tmp_path / "out").read_text().count("\n") == 1
-    assert result.stdout == "loaded: True\n"
+
+
+def test_the_size_of_a_model_is_computed_without_the_compiler(tmp_path: Path) -> None:
+    assert loaded(SLOW, tmp_path, "models", "bideep-small") == ["torch"]
