@@ -43,6 +43,11 @@ class Bundle:
         for name in self.members:
             if name == ".." or Path(name).name != name:  # a folder that was copied must not use others
                 raise ValueError(f"members: {name!r} is not the name of a folder")
+        if len(self.weights) != len(self.members):
+            raise ValueError(f"weights: {len(self.weights)} of them for {len(self.members)} models")
+        for weight in self.weights:
+            if not 0 < weight < math.inf:
+                raise ValueError(f"weights: {weight} is not a number above 0")
 
 
 def load(
