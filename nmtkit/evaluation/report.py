@@ -15,7 +15,12 @@ from nmtkit.evaluation.contrast import Accuracy
 from nmtkit.evaluation.page import folded, note, page, table, terms, verbatim
 from nmtkit.lines import raw_lines
 
-KINDS = ("train", "valid", "epoch")  # of records in metrics.jsonl
+# The keys that the charts need in each kind of record in metrics.jsonl.
+DRAWN = {
+    "train": ("update", "tokens", "loss", "lr_factor"),
+    "valid": ("update", "cross_entropy", "token_error_rate", "bleu"),
+    "epoch": ("update", "epoch"),
+}
 
 
 @dataclass(frozen=True)
@@ -49,7 +54,7 @@ def read_metrics(path: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]
 
     Raises UserError for a line that ``nmtkit train`` does not write. An incomplete last line is ignored.
     """
-    records: dict[str, list[dict[str, Any]]] = {kind: [] for kind in KINDS}
+    records: dict[str, list[dict[str, Any]]] = {kind: [] for kind in DRAWN}
     for number, line in enumerate(raw_lines(path) if path.exists() else (), 1):
         record = _record(line)
         if record is not None:
@@ -61,15 +66,16 @@ def read_metrics(path: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]
 
 
 def _record(line: bytes) -> dict[str, Any] | None:
-    """A record of metrics.jsonl; None if it is not an update with numbers for the charts."""
+    """A record of metrics.jsonl; None if it lacks a number that the charts need."""
     try:
         record: dict[str, Any] = json.loads(line)
-        numbers = [value for key, value in record.items() if key != "kind"]
-    except (ValueError, RecursionError, AttributeError):
+        # Older versions did not log these keys.
+        optional = ("train_token_error_rate", "tokens_per_second", "lr", "chrf2")
+        numbers = [*(record.get(key, 0) for key in optional), *(record[key] for key in DRAWN[record["kind"]])]
+        # Not isinstance, because True is an int; a larger int does not fit into a float.
+        return record if all(type(n) is float or (type(n) is int and n < 1 << 63) for n in numbers) else None
+    except (ValueError, RecursionError, TypeError, AttributeError, KeyError):
         return None
-    # Not isinstance, because True is an int; a larger int does not fit into a float.
-    drawable = all(type(n) is float or (type(n) is int and n < 1 << 63) for n in numbers)
-    return record if record.get("kind") in KINDS and "update" in record and drawable else None
 
 
 def sentences(sources: Sequence[str], comparison: Comparison) -> list[Sentence]:
@@ -124,15 +130,15 @@ def render(
 def _scores(histories: Sequence[History], comparison: Comparison) -> str:
     """The main table, with a column for each system, so that it fits a phone."""
     # The best BLEU, even if checkpoints were ranked by another metric.
-    bests = [max(_points(history.valid, "bleu"), key=lambda point: point[1], default=None) for history in histories]
+    bests = [max(history.valid, key=lambda record: record["bleu"], default=None) for history in histories]
     speeds = [[y for _, y in _points(history.train, "tokens_per_second")] for history in histories]
     chrf2 = [_points(history.valid, "chrf2") for history in histories]
     rows = [
         ["architecture", *(history.architecture for history in histories)],
         ["parameters, M", *(f"{history.parameters / 1e6:.1f}" for history in histories)],
         ["training, target tokens/s", *(f"{median(each):,.0f}" if each else "-" for each in speeds)],
-        ["best dev BLEU of the run", *("-" if best is None else f"{best[1]:.2f}" for best in bests)],
-        ["at update", *("-" if best is None else f"{best[0]:,}" for best in bests)],
+        ["best dev BLEU of the run", *("-" if best is None else f"{best['bleu']:.2f}" for best in bests)],
+        ["at update", *("-" if best is None else f"{best['update']:,}" for best in bests)],
         ["best dev chrF2", *(f"{max(y for _, y in each):.2f}" if each else "-" for each in chrf2)],
     ]
     for scores in zip(*comparison.measured, strict=True):
@@ -167,7 +173,7 @@ def training_charts(histories: Sequence[History]) -> str:
         bleu.append(Series(name, _points(valid, "bleu"), colour))
         chrf2.append(Series(name, _points(valid, "chrf2"), colour))
         # Older versions logged only the factor of the rate, which may have changed when the run was resumed.
-        rated = [{"lr": record.get("lr_factor", 0) * (history.rate or 0), **record} for record in train]
+        rated = [{"lr": record["lr_factor"] * (history.rate or 0), **record} for record in train]
         rates.append(Series(name, _points(rated, "lr"), colour))
         speeds.append(Series(name, _points(train, "tokens_per_second"), colour))
         errors.append(Series(f"{name}, dev", dev_errors, colour))
