@@ -98,6 +98,11 @@ class Epoch:
         self._rows, self._starts, self._order = rows, starts, order
         self.padding = padding
 
+    @property
+    def pairs(self) -> int:
+        """The number of sentence pairs."""
+        return len(self._rows)
+
     def __len__(self) -> int:
         return len(self._order)
 

@@ -359,7 +359,7 @@ class StackedDecoder(Decoder[Tensor, Memory, tuple[Tensor, ...]]):
         """One step after the words y (N, E); r sums the states, as residual connections do."""
         h, c, weights = self.base.attend(y, memory, 0, state[0])
         r, new = h, [h]
-        for k, level in enumerate(cast(Any, self.high), start=1):
+        for k, level in self.levels():
             new.append(level.step(*self.inputs(r, c, memory, k), state[k]))
             r = r + new[-1]
         return Step(self.readout(r, y, c), tuple(new), weights)
@@ -372,10 +372,14 @@ class StackedDecoder(Decoder[Tensor, Memory, tuple[Tensor, ...]]):
         y = y.transpose(0, 1).contiguous()
         h, c = self.base.attend_all(y, memory, 0, state[0])
         r: Tensor = h
-        for k, level in enumerate(cast(Any, self.high), start=1):
+        for k, level in self.levels():
             r = r + level.unroll(*self.inputs(r, c, memory, k), state[k])
         hidden: Tensor = self.readout(r, y, c)
         return hidden.transpose(0, 1)
+
+    def levels(self) -> Iterable[tuple[int, Any]]:
+        """The levels above the base, numbered from 1."""
+        return enumerate(self.high, start=1)
 
     def inputs(self, r: Tensor, c: Tensor, memory: Memory, k: int) -> tuple[Any, ...]:
         """The input of level ``k`` from r (..., H), the sum of the states below it, and the base's context c (..., 2H).

@@ -16,7 +16,7 @@ from nmtkit.training.display import Display, display
 from nmtkit.training.gradient import accumulate, clip, micro_batches, read
 from nmtkit.training.optimizers import set_rates
 from nmtkit.training.progress import Window
-from nmtkit.training.run import Run, usable_pairs
+from nmtkit.training.run import Run
 from nmtkit.training.settings import METRICS, Metric
 from nmtkit.training.signals import stop_signals
 from nmtkit.training.validation import Validation, decisive
@@ -30,11 +30,10 @@ def train(run: Run, validate: Callable[[], Validation]) -> None:
     Raises KeyboardInterrupt, with everything saved, after Ctrl-C.
     """
     settings, progress = run.settings, run.progress
-    usable = len(usable_pairs(run.corpus, settings.max_length))
-    if usable < len(run.corpus):
-        log.info("training on %s; %d left out: empty, or longer than %s tokens",
-                 counted(usable, "pair"), len(run.corpus) - usable, settings.max_length)  # fmt: skip
     epoch = run.epoch()  # a resumed run continues its epoch in the same order
+    if epoch.pairs < len(run.corpus):
+        log.info("training on %s; %d left out: empty, or longer than %s tokens",
+                 counted(epoch.pairs, "pair"), len(run.corpus) - epoch.pairs, settings.max_length)  # fmt: skip
     saved = time.monotonic()  # the last checkpoint
     ahead: list[Batch] = []  # micro-batches of the next update
     with stop_signals() as received, display(_most_updates(run, epoch), progress.update) as shown:
