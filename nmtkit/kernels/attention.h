@@ -34,7 +34,7 @@ BODY(attend, int low) {
             weights[s] = weight;
             if (weight == 0) continue;
             const void *x = NAMED(row)(given->values, b * sources + s, depth, low);
-            for (int64_t d = 0; d < depth; d++) context[d] += weight * NAMED(read)(x, d, low);
+            EACH(d, depth) context[d] += weight * NAMED(read)(x, d, low);
         }
         void *out = NAMED(row)(given->context, b, depth, low);
         for (int64_t d = 0; d < depth; d++) NAMED(write)(out, d, context[d], low);
@@ -72,7 +72,7 @@ BODY(attend_back, int low) {
             float d_score = weights[s] * (d[s] - mean);
             const void *k = NAMED(row)(given->keys, b * sources + s, width, low);
             float *d_k = given->d_keys + (b * sources + s) * width;
-            for (int64_t a = 0; a < width; a++) {
+            EACH(a, width) {
                 float y = NAMED(tangent)(NAMED(read)(q, a, low) + NAMED(read)(k, a, low));
                 float slope = d_score * v[a] * (1 - y * y);
                 d_v[a] += d_score * y;
