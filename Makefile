@@ -2,6 +2,8 @@
 # A smaller PyTorch on Linux without a GPU: make env PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu
 PYTHON ?= python3
 BIN := .venv/bin
+# Hundreds of tests start nmtkit: without bytecode files each would compile it again, which takes half a second.
+export PYTHONDONTWRITEBYTECODE :=
 # One thread per worker, and no more workers than the suite keeps busy. A worker begins with neighbouring tests, which
 # share fixtures, and takes others' when it has done its own.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --maxprocesses 4 --dist worksteal --durations 20 --durations-min 1

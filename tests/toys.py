@@ -31,8 +31,7 @@ def one_of_each_architecture() -> list[str]:
 def full_size(preset: str) -> Seq2Seq:
     """With the paper's vocabularies, as shapes without data."""
     experiment = preset_experiment(preset)
-    with torch.device("meta"):
-        return experiment.build(experiment.data.src_vocab, experiment.data.tgt_vocab)
+    return experiment.empty(*experiment.data.words)
 
 
 def toy(experiment: Experiment, shrink: int = 64) -> Experiment:
@@ -45,11 +44,15 @@ def toy(experiment: Experiment, shrink: int = 64) -> Experiment:
     return replace(experiment, model=replace(experiment.model, **widths))
 
 
+def with_one_layer(experiment: Experiment) -> Experiment:
+    """With one layer where the number of layers is a setting."""
+    layers = {field.name: 1 for field in fields(experiment.model) if field.name.endswith("layers")}
+    return replace(experiment, model=replace(experiment.model, **layers))
+
+
 def simplest(experiment: Experiment) -> Experiment:
     """Wide enough to learn, and with one layer where the number of layers is a setting."""
-    small = toy(experiment, shrink=16)
-    layers = {field.name: 1 for field in fields(small.model) if field.name.endswith("layers")}
-    return replace(small, model=replace(small.model, **layers))
+    return with_one_layer(toy(experiment, shrink=16))
 
 
 @cache

@@ -73,8 +73,9 @@ no_such_device = pytest.mark.skipif(
 scripted = pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning")
 pytestmark = [pytest.mark.gpu, no_such_device, scripted]
 FORM = toy if REAL else simplest  # each operation of a simulated GPU is one of Python's
+MANY = one_of_each() if REAL else one_of_each_architecture()
 every_kind = pytest.mark.parametrize("preset", one_of_each(FORM))
-every_architecture = pytest.mark.parametrize("preset", one_of_each(toy) if REAL else one_of_each_architecture())
+every_architecture = pytest.mark.parametrize("preset", MANY)
 only_simulated = pytest.mark.skipif(GPU.type != simulated.NAME, reason="only the simulated GPU counts waits")
 SEARCH = Search(beam_size=3, length_penalty="avg", max_len_a=1, max_len_b=4)
 
@@ -151,8 +152,7 @@ def test_cells_are_compiled_in_training_and_give_what_they_give_on_the_cpu(name:
 @pytest.mark.skipif(not REAL, reason="CUDA graphs are for GPUs")
 @pytest.mark.parametrize(
     ("preset", "dtype"),
-    [(preset, torch.float32) for preset in one_of_each(toy)]
-    + [(preset, torch.bfloat16) for preset in one_of_each_architecture()],
+    [(preset, torch.float32) for preset in MANY] + [(preset, torch.bfloat16) for preset in one_of_each_architecture()],
     ids=str,
 )
 def test_a_graph_computes_what_is_computed_without_it(preset: str, dtype: torch.dtype) -> None:
