@@ -78,7 +78,7 @@ ARGUMENTS: dict[str, dict[str, Argument]] = {
     # attention.h
     "attend": {
         "query": LOW, "keys": LOW, "values": LOW, "v": FLOAT, "mask": BOOL, "context": LOW, "weights": FLOAT,
-        "scratch": FLOAT, "sources": SIZE, "width": SIZE, "depth": SIZE, "low": FLAG,
+        "scratch": FLOAT, "beam": SIZE, "sources": SIZE, "width": SIZE, "depth": SIZE, "low": FLAG,
     },
     "attend_back": {
         "d_context": LOW, "query": LOW, "keys": LOW, "values": LOW, "v": FLOAT, "weights": FLOAT, "d_query": LOW,

@@ -1,11 +1,11 @@
-/* One step of additive attention, see ../ops/attention.py. A row is a sentence with one query. */
+/* One step of additive attention, see ../ops/attention.py. A row is a query; `beam` rows belong to each sentence. */
 GIVEN(attend) {
-    const any *query, *keys, *values; /* (rows, width), (rows, sources, width), (rows, sources, depth) */
+    const any *query, *keys, *values; /* (rows, width), (sentences, sources, width), (sentences, sources, depth) */
     const float *v;                   /* (width) */
-    const uint8_t *mask;              /* (rows, sources); positions where it is 0 get weight 0 */
+    const uint8_t *mask;              /* (sentences, sources); positions where it is 0 get weight 0 */
     any *context;                     /* (rows, depth) */
     float *weights, *scratch;         /* (rows, sources), (parts, depth) */
-    int64_t sources, width, depth, low;
+    int64_t beam, sources, width, depth, low;
 };
 
 BODY(attend, int low) {
@@ -14,12 +14,13 @@ BODY(attend, int low) {
     int64_t sources = given->sources, width = given->width, depth = given->depth;
     for (int64_t b = from; b < to; b++) {
         const void *q = NAMED(row)(given->query, b, width, low);
-        const uint8_t *real = given->mask + b * sources;
+        int64_t first = b / given->beam * sources; /* of the sentence */
+        const uint8_t *real = given->mask + first;
         float *weights = given->weights + b * sources, best = -INFINITY, sum = 0;
         for (int64_t s = 0; s < sources; s++) {
             weights[s] = -INFINITY;
             if (!real[s]) continue;
-            const void *k = NAMED(row)(given->keys, b * sources + s, width, low);
+            const void *k = NAMED(row)(given->keys, first + s, width, low);
             float score = SUM(a, width, v[a] * NAMED(tangent)(NAMED(read)(q, a, low) + NAMED(read)(k, a, low)));
             weights[s] = score;
             best = score > best || score != score ? score : best;
@@ -33,7 +34,7 @@ BODY(attend, int low) {
             float weight = weights[s] / sum;
             weights[s] = weight;
             if (weight == 0) continue;
-            const void *x = NAMED(row)(given->values, b * sources + s, depth, low);
+            const void *x = NAMED(row)(given->values, first + s, depth, low);
             EACH(d, depth) context[d] += weight * NAMED(read)(x, d, low);
         }
         void *out = NAMED(row)(given->context, b, depth, low);
@@ -43,9 +44,9 @@ BODY(attend, int low) {
 
 KERNEL_OF(attend, low)
 
-/* The gradients of queries, keys and v; those of keys and v are accumulated. */
+/* The gradients of queries, keys and v; those of keys and v are accumulated. A row is a sentence with one query. */
 GIVEN(attend_back) {
-    const any *d_context, *query, *keys, *values; /* (rows, depth), the others as above */
+    const any *d_context, *query, *keys, *values; /* (rows, depth), the others as above, with a beam of 1 */
     const float *v, *weights;                     /* as above */
     any *d_query;                                 /* (rows, width) */
     float *d_keys, *d_v, *scratch;                /* (rows, sources, width), (parts, width), (parts, width + sources) */

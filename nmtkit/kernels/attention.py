@@ -1,4 +1,4 @@
-"""Additive attention in training, by kernels (``attention.h``): ``ops`` has a plain version of each."""
+"""Additive attention by kernels (``attention.h``): ``ops`` has a plain version of each."""
 
 import torch
 from torch import Tensor
@@ -7,17 +7,17 @@ from nmtkit.kernels.library import parts, run
 
 
 def attend(query: Tensor, keys: Tensor, values: Tensor, v: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-    """The context (B, D) and the attention weights (B, S) of a query (B, A).
+    """The context (N, D) and the attention weights (N, S) of queries (N, A), the same number for each sentence.
 
     keys (B, S, A), values (B, S, D), v (A,), mask (B, S) False at padding. All are contiguous; query, context, keys and
     values have one dtype, float32 or bfloat16, the others are float32.
     """
-    (rows, sources, depth), width = values.shape, query.shape[1]
-    count = parts(rows, keys.numel())
+    (sentences, sources, depth), (rows, width) = values.shape, query.shape
+    count = parts(rows, rows * sources * width)
     context, weights = query.new_empty(rows, depth), v.new_empty(rows, sources)
     run(
         "attend", rows, count, query=query, keys=keys, values=values, v=v, mask=mask, context=context, weights=weights,
-        scratch=weights.new_empty(count, depth), sources=sources, width=width, depth=depth,
+        scratch=weights.new_empty(count, depth), beam=rows // sentences, sources=sources, width=width, depth=depth,
     )  # fmt: skip
     return context, weights
 

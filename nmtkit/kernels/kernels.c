@@ -46,7 +46,7 @@ enum { LANES = 64 }; /* partial sums, several vectors of them, which are indepen
     })
 
 /* Raised with every change of a kernel's arguments or results: library.py refuses other versions. */
-EXPORT int64_t nmtkit_version(void) { return 11; }
+EXPORT int64_t nmtkit_version(void) { return 12; }
 
 /* A kernel processes rows `from` to `to` of its arguments, which are the part of this number. */
 typedef void Kernel(const void *given, int64_t from, int64_t to, int64_t part);

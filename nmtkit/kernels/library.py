@@ -17,7 +17,7 @@ from torch import Tensor
 
 from nmtkit.kernels.arguments import ARGUMENTS
 
-VERSION = 11  # of kernels.c: a library compiled from another version is not used
+VERSION = 12  # of kernels.c: a library compiled from another version is not used
 GRAIN = 1 << 14  # elements that justify another thread
 
 KINDS = {"AVX2": "avx2", "AVX512": "avx512"}  # kinds of processors by PyTorch's names

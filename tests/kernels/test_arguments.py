@@ -91,5 +91,5 @@ def test_tensors_that_one_flag_describes_have_one_dtype() -> None:
         library.run(
             "attend", 1, 1, query=torch.ones(1, 32), keys=weight, values=weight, v=torch.ones(32),
             mask=torch.ones(1, 1, dtype=torch.bool), context=torch.ones(1, 32), weights=torch.ones(1, 1),
-            scratch=torch.ones(1, 32), sources=1, width=32, depth=32,
+            scratch=torch.ones(1, 32), beam=1, sources=1, width=32, depth=32,
         )  # fmt: skip
