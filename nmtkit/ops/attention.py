@@ -28,8 +28,8 @@ def additive(query: Tensor, keys: Tensor, values: Tensor, v: Tensor, mask: Tenso
     """The context and the attention weights of any number of query rows.
 
     query (N, A), keys (B, S, A), values (B, S, D), v (A,), mask (B, S) False at padding; no sentence may be all
-    padding. Returns the context (N, D) in the values' dtype and the weights (N, S) in float32. The kernel saves 18 % of
-    the time of a small model's search in float32 with AVX2.
+    padding. Returns the context (N, D) in the values' dtype and the weights (N, S) in float32. Without gradients it is
+    a kernel, which saves 18 % of the time of a small model's search in float32 with AVX2.
     """
     if query.dtype == keys.dtype and not torch.is_grad_enabled() and _has_kernel(keys, values):
         contiguous = (x.contiguous() for x in (query, keys, values, v.float(), mask))
