@@ -196,8 +196,8 @@ def test_help_and_the_list_of_presets_import_nothing_slow(run: str) -> None:
     assert result.stdout.splitlines()[-1] == "slow:"
 
 
-# PyTorch's compiler takes two seconds; what trains, evaluates or draws tables is not for a filter.
-SLOW = ("torch._dynamo", "torch._inductor", "sympy")  # PyTorch's compiler
+SLOW = ("torch._dynamo", "torch._inductor", "sympy")  # PyTorch's compiler, which takes two seconds
+# What trains, evaluates or draws tables is not for a filter.
 NOT_FOR_A_FILTER = (
     *SLOW,
     "sacrebleu",

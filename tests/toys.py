@@ -44,15 +44,11 @@ def toy(experiment: Experiment, shrink: int = 64) -> Experiment:
     return replace(experiment, model=replace(experiment.model, **widths))
 
 
-def with_one_layer(experiment: Experiment) -> Experiment:
-    """With one layer where the number of layers is a setting."""
-    layers = {field.name: 1 for field in fields(experiment.model) if field.name.endswith("layers")}
-    return replace(experiment, model=replace(experiment.model, **layers))
-
-
 def simplest(experiment: Experiment) -> Experiment:
     """Wide enough to learn, and with one layer where the number of layers is a setting."""
-    return with_one_layer(toy(experiment, shrink=16))
+    small = toy(experiment, shrink=16)
+    layers = {field.name: 1 for field in fields(small.model) if field.name.endswith("layers")}
+    return replace(small, model=replace(small.model, **layers))
 
 
 @cache

@@ -73,7 +73,7 @@ BODY(attend_back, int low) {
             float d_score = weights[s] * (d[s] - mean);
             const void *k = NAMED(row)(given->keys, b * sources + s, width, low);
             float *d_k = given->d_keys + (b * sources + s) * width;
-            EACH(a, width) {
+            EACH(a, width) { /* by itself, GCC does not check so many pointers for overlaps, and does not vectorise */
                 float y = NAMED(tangent)(NAMED(read)(q, a, low) + NAMED(read)(k, a, low));
                 float slope = d_score * v[a] * (1 - y * y);
                 d_v[a] += d_score * y;

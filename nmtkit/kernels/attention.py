@@ -13,6 +13,7 @@ def attend(query: Tensor, keys: Tensor, values: Tensor, v: Tensor, mask: Tensor)
     values have one dtype, float32 or bfloat16, the others are float32.
     """
     (sentences, sources, depth), (rows, width) = values.shape, query.shape
+    assert rows % sentences == 0, "each sentence has the same number of queries"  # else C would read beyond the keys
     count = parts(rows, rows * sources * width)
     context, weights = query.new_empty(rows, depth), v.new_empty(rows, sources)
     run(

@@ -39,7 +39,6 @@ from tests.toys import (
     targets,
     toy,
     toy_model,
-    with_one_layer,
 )
 
 MANY = linear.FEW + len(
@@ -233,7 +232,7 @@ def test_bfloat16_points_the_gradient_the_same_way(preset: str, sentences: int) 
 def test_at_the_width_of_a_small_version_bfloat16_is_as_close_to_float32_as_pytorchs(
     preset: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    experiment = with_one_layer(preset_experiment(f"{preset}-small"))
+    experiment = preset_experiment(f"{preset}-small")
     torch.manual_seed(0)
     model = experiment.build(SRC_WORDS, TGT_WORDS).eval()
     initialise(model, experiment.training.groups)
