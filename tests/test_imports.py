@@ -197,10 +197,11 @@ def test_help_and_the_list_of_presets_import_nothing_slow(run: str) -> None:
 
 
 SLOW = ("torch._dynamo", "torch._inductor", "sympy")  # PyTorch's compiler, which takes two seconds
-# What trains, evaluates or draws tables is not for a filter.
+# What trains, evaluates, draws tables or tokenises as Moses does is not for a filter of other tokens.
 NOT_FOR_A_FILTER = (
     *SLOW,
     "sacrebleu",
+    "sacremoses",
     "rich",
     "nmtkit.experiment.run",
     "nmtkit.training.loop",

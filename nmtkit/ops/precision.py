@@ -35,27 +35,35 @@ def dtype_of(precision: TrainingPrecision, device: torch.device) -> torch.dtype:
     return torch.bfloat16 if resolve(precision, device) == "bfloat16" else torch.float32
 
 
-@cache
 def _bfloat16_is_faster() -> bool:
     """Whether this processor multiplies bfloat16 at least 1.5 times as fast as float32.
 
-    Conversions cost time as well, and at equal speed float32 is safer. Measured once, so that all models of a process
-    get the same precision, however busy the machine is when each is loaded.
+    Conversions cost time as well, and at equal speed float32 is safer.
     """
-    return _seconds(torch.float32) > 1.5 * _seconds(torch.bfloat16)
+    return _times_as_long() < 1 / 1.5
 
 
 @cache
 def _warn_if_emulated() -> None:
     """Log once if bfloat16 is far slower than float32: 13 times in training on a processor with AVX2 alone."""
-    times = _seconds(torch.bfloat16) / _seconds(torch.float32)
-    if times > 3:
+    if (times := _times_as_long()) > 3:
         log.warning("this processor has no bfloat16 products: they take %.0f times as long as in float32, which "
                     "--precision float32 chooses", times)  # fmt: skip
 
 
-def _seconds(dtype: torch.dtype) -> float:
-    """The seconds that a medium-sized product takes in this number format."""
+@cache
+def _times_as_long() -> float:
+    """How many times as long as in float32 a medium-sized product takes in bfloat16.
+
+    Measured once, so that all models of a process get the same precision, however busy the machine is when each is
+    loaded. Two products show that they are emulated, which takes 40 times as long; twelve of them would take 0.6 s.
+    """
+    float32, emulated = _seconds(torch.float32), _seconds(torch.bfloat16, repeat=2)
+    return (emulated if emulated > 10 * float32 else _seconds(torch.bfloat16)) / float32
+
+
+def _seconds(dtype: torch.dtype, repeat: int = 12) -> float:
+    """The seconds that a product of (128, 256) and (256, 512) takes in this number format."""
     a, b = torch.ones(128, 256, dtype=dtype), torch.ones(256, 512, dtype=dtype)
     # The minimum, because longer times include other processes of the machine.
-    return min(timeit.repeat(lambda: a @ b, number=1, repeat=12))
+    return min(timeit.repeat(lambda: a @ b, number=1, repeat=repeat))

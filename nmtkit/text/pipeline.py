@@ -10,8 +10,6 @@ from pathlib import Path
 from re import Match
 from typing import Any
 
-from sacremoses import MosesDetokenizer
-
 from nmtkit.errors import UserError
 from nmtkit.folders import SideName, TextFiles
 from nmtkit.lines import copy_file
@@ -19,7 +17,6 @@ from nmtkit.text import reversible
 from nmtkit.text.bpe import Segmenter
 from nmtkit.text.casing import lower
 from nmtkit.text.command import Command
-from nmtkit.text.moses import make_tokenizer, normalizations
 from nmtkit.text.scripts import base_language
 from nmtkit.text.sentencepieces import MARK, SentencePieces
 from nmtkit.text.settings import MOSES, Side, in_form, load_prep
@@ -49,9 +46,17 @@ class TextPipeline:
         self.truecaser = truecaser
         self.segmenter = segmenter
         self._command = Command(side.command) if side.command else None
-        self._normalizations = normalizations(language) if side.normalize else []
-        self._tokenizer = make_tokenizer(language) if side.tokenizer in MOSES else None
-        self._detokenizer = MosesDetokenizer(language) if side.tokenizer in MOSES else None
+        self._normalizations = list[tuple[re.Pattern[str], str]]()
+        self._tokenizer: Any = None
+        self._detokenizer: Any = None
+        if side.normalize or side.tokenizer in MOSES:
+            from sacremoses import MosesDetokenizer  # imported only here, because it takes 0.4 s
+
+            from nmtkit.text import moses
+
+            self._normalizations = moses.normalizations(language) if side.normalize else []
+            if side.tokenizer in MOSES:
+                self._tokenizer, self._detokenizer = moses.make_tokenizer(language), MosesDetokenizer(language)
         self._protected = [re.compile(pattern) for pattern in side.protected]
 
     @classmethod

@@ -4,8 +4,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from sacremoses import MosesTruecaser
-
 from nmtkit.errors import UserError
 from nmtkit.lines import read_lines
 from nmtkit.text.casing import capitalised, lower
@@ -61,6 +59,8 @@ def sentence_starts(words: Sequence[str]) -> list[bool]:
 
 def count_cases(sentences: Iterable[list[str]]) -> Counter[str]:
     """Counts of word forms, except at the start of a sentence."""
+    from sacremoses import MosesTruecaser  # imported only here, because it takes 0.4 s
+
     truecaser = MosesTruecaser()
     plain = ([word.strip(JOINER) for word in words] for words in sentences)
     return Counter(form for words in plain for _, form, _ in truecaser.learn_truecase_weights(words))

@@ -26,8 +26,8 @@ from nmtkit.training.run import dropout_seed
 from tests.training.conftest import small_experiment
 
 CPU = torch.device("cpu")
-FORKS = multiprocessing.get_context("forkserver")  # which imports torch once
-FORKS.set_forkserver_preload(["nmtkit.experiment.run", "sacrebleu"])
+FORKS = multiprocessing.get_context("forkserver")
+FORKS.set_forkserver_preload(["nmtkit.experiment.run", "sacrebleu", "torch._dynamo"])  # all that they import later
 
 
 def planned(**training: object) -> Experiment:
