@@ -23,32 +23,34 @@ help:
 
 env: .venv/installed
 
-# The stamp lies inside .venv, so that removing .venv is enough to start again.
+# The stamp lies inside .venv, so that removing .venv is enough to start again. Only modules that are imported are
+# compiled to bytecode, when they are: compiling all takes half a minute.
 .venv/installed: pyproject.toml setup.py constraints.txt $(wildcard nmtkit/kernels/*.[ch])
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { \
 	  echo 'nmtkit needs Python 3.10 or later, and "$(PYTHON)" is not; name one: make env PYTHON=python3.12' >&2; exit 1; }
 	@test -x .venv/bin/pip || $(PYTHON) -m venv .venv || { \
 	  echo '"$(PYTHON) -m venv" failed; on Debian and Ubuntu: apt install python3-venv' >&2; exit 1; }
 	@echo 'installing nmtkit and what it needs into .venv; the first time takes minutes'
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 
 demo: env
 	PATH="$(CURDIR)/$(BIN):$$PATH" recipes/quickstart/run.sh
 
 # Number format and kernels depend on the processor. Every machine therefore tests training in bfloat16 on all that its
-# processor has, then what multiplies once more as on a processor with AVX2 alone, there in float32. AVX2 has no tiles;
-# torch.compile, random numbers and terms do not depend on it. The tests for a GPU run on a simulated one.
+# processor has, then training in float32 and, if it has AVX512, what multiplies once more as on a processor with AVX2
+# alone. AVX2 has no tiles; torch.compile, random numbers and terms do not depend on it. The tests for a GPU run on a
+# simulated one.
 AVX2 := ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 PRECISION=float32
 MULTIPLY := tests/kernels tests/ops tests/layers tests/models/test_for_search.py tests/search \
-  $(addprefix tests/training/test_,gradient.py optimizers.py made_by_0_1.py \
-  loop.py::test_a_run_in_pieces_equals_a_run_in_one_go) \
   $(addprefix --ignore tests/,kernels/test_compiled.py kernels/test_tiles.py ops/test_pointwise.py \
   search/test_constraints.py)
+TRAIN := $(addprefix tests/training/test_,gradient.py optimizers.py made_by_0_1.py \
+  loop.py::test_a_run_in_pieces_equals_a_run_in_one_go)
 
 test: env
 	PRECISION=bfloat16 $(PYTEST)
-	$(AVX2) $(PYTEST) $(MULTIPLY)
+	$(AVX2) $(PYTEST) $(TRAIN) $(if $(shell grep -sm 1 avx512 /proc/cpuinfo),$(MULTIPLY))
 	DEVICE=simulated $(PYTEST) -m gpu tests/gpu
 
 lint: env
