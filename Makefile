@@ -56,7 +56,7 @@ test: env
 lint: env
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
-	$(BIN)/mypy
+	$(BIN)/mypy --num-workers auto
 
 check: lint test
 
