@@ -50,7 +50,7 @@ class TextPipeline:
         self._tokenizer: Any = None
         self._detokenizer: Any = None
         if side.normalize or side.tokenizer in MOSES:
-            from sacremoses import MosesDetokenizer  # imported only here, because it takes 0.4 s
+            from sacremoses import MosesDetokenizer  # imported when needed, because it takes 0.4 s
 
             from nmtkit.text import moses
 

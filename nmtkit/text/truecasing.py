@@ -59,7 +59,7 @@ def sentence_starts(words: Sequence[str]) -> list[bool]:
 
 def count_cases(sentences: Iterable[list[str]]) -> Counter[str]:
     """Counts of word forms, except at the start of a sentence."""
-    from sacremoses import MosesTruecaser  # imported only here, because it takes 0.4 s
+    from sacremoses import MosesTruecaser  # imported when needed, because it takes 0.4 s
 
     truecaser = MosesTruecaser()
     plain = ([word.strip(JOINER) for word in words] for words in sentences)
