@@ -41,6 +41,8 @@ def inspect(
         raise UserError("--shapes and --gradients exclude each other; leave one of them out")
     if plot and plot.suffix != ".html":
         raise UserError(f"--plot {plot}: is written as HTML; choose a name that ends in .html")
+    if plot and not plot.parent.is_dir():
+        raise UserError(f"--plot {plot}: cannot be written: there is no folder {plot.parent}")
     if not gradients:
         found = examine(options)
         if as_json:

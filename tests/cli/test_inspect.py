@@ -128,6 +128,10 @@ def test_the_gradients_of_a_model_are_those_of_its_own_words(nmtkit: Run, folder
             ["deep-att", "--gradients", "--plot", "x.svg"],
             "--plot x.svg: is written as HTML; choose a name that ends in .html",
         ),
+        (
+            ["deep-att", "--gradients", "--plot", "no/x.html"],
+            "--plot no/x.html: cannot be written: there is no folder no",
+        ),
         (["deep-att", "--gradients", "--shapes"], "--shapes and --gradients exclude each other; leave one of them out"),
         (["ens"], "ens: an ensemble, not a single model; its members are in ens/members"),
         (["empty"], "empty: not a model folder (no config.yaml); `nmtkit train` makes one"),
