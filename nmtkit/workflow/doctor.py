@@ -51,7 +51,7 @@ def diagnose(options: DoctorOptions) -> Diagnosis:
     if languages == (None, None) and TextFiles(data).settings.is_file():
         prep = load_prep(data)
         languages = prep.src.language, prep.tgt.language
-    files, src, tgt = find_raw(raw, *languages)
+    files, src, tgt = find_raw(raw, *languages, sampled=True)  # a missing development set is reported below
     findings = examine_text(files, src, tgt)
     if "dev" not in files and not (data / "dev.src").exists():  # prep may have sampled one from the training text
         remedy = "nmtkit prep --dev-size samples one from the training text"
