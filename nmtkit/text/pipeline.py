@@ -97,9 +97,7 @@ class TextPipeline:
 
     def surface_words(self, line: str) -> list[str]:
         """The words of a raw line before lower-casing, truecasing and segmentation."""
-        if not line.isprintable():  # a fast test for most lines
-            line = CONTROL.sub("", _LINE_BREAKS.sub(" ", line)).replace("\ufeff", "")
-        line = in_form(self.side, line)
+        line = in_form(self.side, one_line(line))
         if self._normalizations:
             line += "\n"  # matched by some rules
             for pattern, replacement in self._normalizations:
@@ -166,6 +164,13 @@ class TextPipeline:
         except TypeError:  # sacremoses 0.2 fails on Czech "x' - li"
             text = " ".join(words)
         return _AROUND_CHARACTERS.sub("", text) if self.side.tokenizer == "characters" else text
+
+
+def one_line(text: str) -> str:
+    """The text with spaces for line breaks, and without control characters and byte order marks."""
+    if text.isprintable():  # a fast test for most lines
+        return text
+    return CONTROL.sub("", _LINE_BREAKS.sub(" ", text)).replace("\ufeff", "")
 
 
 def letters(token: str) -> str:

@@ -178,6 +178,7 @@ def _with_kept(options: LineOptions) -> "Iterator[list[list[Translation]]]":
         from nmtkit.documents import placeholders
         from nmtkit.documents.alignment import align
         from nmtkit.documents.sentences import Span
+        from nmtkit.text.pipeline import one_line
         from nmtkit.translation.jobs import translator_of
 
         keep = placeholders.patterns(options.keep)
@@ -188,7 +189,7 @@ def _with_kept(options: LineOptions) -> "Iterator[list[list[Translation]]]":
     waiting: deque[tuple[str, list[Hole] | None]] = deque()  # None: the line is copied
 
     def sentences() -> Iterator[str]:
-        for line in map(str, options.lines):
+        for line in map(one_line, map(str, options.lines)):
             spans = placeholders.find(line, keep)
             if spans and placeholders.nothing_else(line, Span(0, len(line)), spans):
                 waiting.append((line, None))

@@ -180,6 +180,12 @@ def test_a_line_of_nothing_but_kept_text_is_copied(folder: Path, nmtkit: Callabl
     assert nmtkit("translate", "in.txt", "--keep", r"#\w+", "--n-best", 2).out.startswith("0 ||| #zebra, #zebu? ||| ")
 
 
+@pytest.mark.parametrize("line", ["#a\r#b\x1b", "\ufeff#a\u2028#b\x1b", "#a\n#b\x1b", "a #a\r#b\x1b"])
+def test_kept_text_has_neither_line_breaks_nor_control_characters(line: str) -> None:
+    [[best]] = package.translate([line], keep=[r"#\w[^ ]*"])
+    assert str(best).removeprefix("a ") == "#a #b"
+
+
 def test_an_output_that_cannot_be_written_is_refused_before_translation(
     nmtkit: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
