@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
+from string import digits
 from typing import TYPE_CHECKING, Literal
 
 from nmtkit.errors import UserError, counted, refuse_string
@@ -124,21 +125,22 @@ def translate_windows(
     translated = answers(Job(models, request), grouped, jobs, ready, copies=copies)
     if request.replace_unk:
         return translated
-    return _warn_of_unseen(translated, translator, not options.keep and not _refusing_keep(request))
+    advise = not options.keep and not _refusing_keep(request)
+    return _warn_of_unseen(translated, translator, advise, digits if options.keep else "")
 
 
 def _warn_of_unseen(
-    windows: "Iterator[list[list[Translation]]]", translator: "Translator", advise: bool
+    windows: "Iterator[list[list[Translation]]]", translator: "Translator", advise: bool, ignored: str
 ) -> "Iterator[list[list[Translation]]]":
     """The windows; at the end, warn of characters that a model of subwords never saw in training.
 
-    advise: whether to recommend ``options.keep`` for numbers.
+    advise: whether to recommend ``options.keep`` for numbers. ignored: characters that stand in for text to copy.
     """
     from nmtkit.text.pipeline import letters
 
     pipeline, known = translator.sources[0].pipeline, translator.sources[0].vocab.known
     # Invalid UTF-8 (U+FFFD) is reported elsewhere.
-    seen = {"\ufffd", *chain.from_iterable(map(letters, known))} if pipeline.segmenter else set()
+    seen = {"\ufffd", *ignored, *chain.from_iterable(map(letters, known))} if pipeline.segmenter else set()
     lines, unseen = 0, Counter[str]()
     for window in windows:
         if pipeline.segmenter:
