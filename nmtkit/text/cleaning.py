@@ -127,24 +127,28 @@ def _tokenized(prep: Prep, src: str, tgt: str) -> tuple[list[str], list[str]]:
 
 
 def report_lost(work: Work) -> dict[str, dict[str, Any]]:
-    """The number of pairs and the first line numbers for each rule. Warns if many pairs are left out.
+    """The number of pairs and the first line numbers for each rule.
 
-    Raises UserError if all are.
+    Warns if many pairs are left out besides a sampled development set. Raises UserError if all are.
     """
     account: dict[str, dict[str, Any]] = {rule: {"count": 0, "lines": []} for rule in rules_of(work.prep.cleaning)}
     for shard in work.shards:
         for line, rule in work.lost(shard):
             account[rule]["count"] += 1
             account[rule]["lines"] += [line] if len(account[rule]["lines"]) < _FIRST_LINES else []
-    lost, files = sum(rule["count"] for rule in account.values()), work.raw["train"]
+    counts, files = {rule: int(entry["count"]) for rule, entry in account.items()}, work.raw["train"]
+    moved = work.development.size or 0
+    if moved:
+        counts["overlap"] -= moved
+    lost = sum(counts.values())
     if lost > _MANY * work.pairs:  # misaligned sides, or a wrong language
-        rule = max(account, key=lambda rule: int(account[rule]["count"]))
+        rule = max(counts, key=counts.__getitem__)
         message = (
             f"{lost:,} of the {work.pairs:,} training pairs ({lost / work.pairs:.0%}) are left out, "
             f"most of them for {describe_rule(rule, work.prep.cleaning)}: "
             f"see {line_numbers(account[rule])} of {files.src} and {files.tgt}"
         )
-        if lost == work.pairs:
+        if lost + moved == work.pairs:
             raise UserError(message)
         log.warning(message)
     return account

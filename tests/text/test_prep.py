@@ -352,6 +352,19 @@ def test_losing_more_than_a_tenth_of_the_pairs_is_a_warning(
         )
 
 
+@pytest.mark.parametrize(("lost", "warned"), [(10, False), (11, True)])
+def test_pairs_sampled_for_the_development_set_are_not_lost(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, lost: int, warned: bool
+) -> None:
+    raw = lose(tmp_path, lost)
+    write(raw["train"].src, [f"number {n}" for n in range(100)])
+    prepare(raw, tmp_path / "data", WORDS, workers=1, development=Development(size=30))
+    warnings = [record.message for record in caplog.records if record.levelname == "WARNING"]
+    assert [text[:69] for text in warnings] == warned * [
+        "11 of the 100 training pairs (11%) are left out, most of them for an "
+    ]
+
+
 @pytest.mark.parametrize(("src", "tgt"), [([], []), (["", " "], ["un", "deux"]), (["a", ""], ["", "b"])])
 def test_a_development_set_without_a_pair_of_words_is_refused(
     raw: dict[str, Files], tmp_path: Path, src: list[str], tgt: list[str]
