@@ -32,8 +32,9 @@ def train(run: Run, validate: Callable[[], Validation]) -> None:
     settings, progress = run.settings, run.progress
     epoch = run.epoch()  # a resumed run continues its epoch in the same order
     if epoch.pairs < len(run.corpus):
+        used = counted(epoch.pairs, "pair") + " and concatenations together" * (run.corpus.pairs < len(run.corpus))
         log.info("training on %s; %d left out: empty, or longer than %s tokens",
-                 counted(epoch.pairs, "pair"), len(run.corpus) - epoch.pairs, settings.max_length)  # fmt: skip
+                 used, len(run.corpus) - epoch.pairs, settings.max_length)  # fmt: skip
     saved = time.monotonic()  # the last checkpoint
     ahead: list[Batch] = []  # micro-batches of the next update
     with stop_signals() as received, display(_most_updates(run, epoch), progress.update) as shown:

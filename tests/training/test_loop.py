@@ -211,6 +211,17 @@ def test_a_run_with_concatenations_has_longer_epochs_and_is_resumed_exactly(data
     assert all(torch.equal(pieces[name], tensor) for name, tensor in whole.items())
 
 
+@pytest.mark.parametrize(("added", "counted"), [(0.0, "pairs?"), (1.0, "pairs? and concatenations together")])
+def test_the_log_says_whether_concatenations_are_among_what_is_too_long(
+    added: float, counted: str, data: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    lengths = Corpus.open(data, "train").lengths(np.arange(len(Corpus.open(data, "train"))))
+    shortest = int(np.maximum(*lengths).min())
+    trained(tmp_path / "run", data, max_updates=1, concatenations=added, max_length=shortest)
+    assert re.search(rf"training on \d+ {counted}; \d+ left out: empty, or longer than {shortest} tokens", caplog.text)
+
+
 def test_bfloat16_products_train_like_float32_ones(data: Path, tmp_path: Path) -> None:
     for precision in ("float32", "bfloat16"):
         trained(tmp_path / precision, data, precision=precision, max_updates=6)
