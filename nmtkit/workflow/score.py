@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
+from unicodedata import is_normalized
 
 from nmtkit.errors import UserError
 from nmtkit.folders import TextFiles
@@ -160,6 +161,11 @@ def _read_files(paths: Sequence[Text], ref_paths: Sequence[Text], options: Score
             log.warning(
                 f"nmtkit: {name} looks tokenised, but plain text is expected; if it is tokenised, set `tokenized`"
             )
+        if {(form := _form(hyps)), (expected := _form(refs[0]))} == {"NFC", "NFD"}:
+            log.warning(
+                f"nmtkit: {name} is in Unicode's normal form {form}, and {text_name(ref_paths[0], 1)} in {expected}: "
+                "equal letters count as different; convert one of the two"
+            )
 
     def pipeline(side: Side, language: str) -> TextPipeline:
         """The tokenizer of the data folder, without BPE; if it has none, that of Moses, as for BLEU in papers."""
@@ -188,6 +194,12 @@ def _read_files(paths: Sequence[Text], ref_paths: Sequence[Text], options: Score
     if known and any(map(is_subword, known)):
         raise UserError(f"{options.vocab}: a vocabulary of subwords; `vocab` needs one of words")
     return Compared(systems, sources, unknown_free(ref_words, known) if known is not None else None, known)
+
+
+def _form(lines: list[str]) -> str | None:
+    """The Unicode normal form of most lines; None if as many lines are in the other, such as text without accents."""
+    nfc, nfd = (sum(is_normalized(form, line) for line in lines) for form in ("NFC", "NFD"))
+    return None if nfc == nfd else "NFC" if nfc > nfd else "NFD"
 
 
 def _spaced(sentences: list[list[str]]) -> list[str]:

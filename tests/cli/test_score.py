@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Literal, NamedTuple
+from unicodedata import normalize
 
 import numpy as np
 import pytest
@@ -191,6 +192,18 @@ def test_text_that_looks_tokenised_gets_a_warning(nmtkit: Run) -> None:
     assert (
         outcome.err == "nmtkit: hyp looks tokenised, but plain text is expected; if it is tokenised, set --tokenized\n"
     )
+
+
+@pytest.mark.parametrize(("hyp", "ref", "warned"), [("NFC", "NFD", True), ("NFD", "NFC", True), ("NFC", "NFC", False)])
+def test_text_in_another_normal_form_than_the_reference_gets_a_warning(
+    nmtkit: Run, hyp: Literal["NFC", "NFD"], ref: Literal["NFC", "NFD"], warned: bool
+) -> None:
+    write("hyp", [normalize(hyp, "sũ' ẽna"), "plain"])
+    write("ref", [normalize(ref, "sũ' ẽna"), "plain"])
+    told = (
+        f"nmtkit: hyp is in Unicode's normal form {hyp}, and ref in {ref}: equal letters count as different; convert "
+    )
+    assert nmtkit("score", "hyp", "ref", "-l", "en").err == (told + "one of the two\n") * warned
 
 
 def test_blank_lines_count_as_wrong(nmtkit: Run) -> None:
