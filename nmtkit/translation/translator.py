@@ -372,13 +372,16 @@ def _chosen(pieces: list[list[Part]], n: int, seed: int | None) -> Sequence[Sequ
 
 
 def _texts(name: str, texts: Iterable[str]) -> list[str]:
-    """The texts as a list. Raises UserError unless all are strings."""
+    """The texts as a list, without the line ends that lines of an open file have.
+
+    Raises UserError unless all are strings.
+    """
     refuse_string(name, texts)
     every = list(texts)
     for number, text in enumerate(every, 1):
         if not isinstance(text, str):
             raise UserError(f"`{name}`: number {number} is {text!r}, not text")
-    return every
+    return [text.removesuffix("\n") for text in every]
 
 
 def _written(line: str, pipeline: TextPipeline, tokenized: bool) -> list[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from nmtkit.align.lexicon import NO_LEXICON, Lexicon
 from nmtkit.align.pharaoh import check_links, parse_links
 from nmtkit.data.vocab import Vocabulary
-from nmtkit.errors import UserError
+from nmtkit.errors import UserError, refuse_string
 from nmtkit.lines import beside_lines, tokens_of
 from nmtkit.options import Option, by_keyword, option
 from nmtkit.symbols import SPELLINGS, UNK
@@ -34,9 +34,10 @@ class PosunkOptions:
 def replace_lines(options: PosunkOptions) -> Iterator[str]:
     """Tokenised translations with their unknown words replaced, line by line: ``nmtkit posunk``.
 
-    lines: read as they are needed. Raises UserError for files that do not correspond to them, and for ``<unk>`` without
-    an alignment.
+    lines: read as they are needed, and yielded without line ends. Raises UserError for a string as ``lines``, for files
+    that do not correspond to them, and for ``<unk>`` without an alignment.
     """
+    refuse_string("lines", options.lines)
     # Imports NumPy, which ``nmtkit --help`` must not wait for.
     from nmtkit.align.posunk import UNKNOWN, Matcher, replace_unknown
 
@@ -45,7 +46,8 @@ def replace_lines(options: PosunkOptions) -> Iterator[str]:
     best = entries.best  # read before the first line, so that an invalid lexicon leaves no half output
     vocabulary = Vocabulary.load(Path(options.vocab)) if options.vocab else None
     matcher = Matcher(entries, vocabulary.known, vocabulary.capitals) if vocabulary else None
-    pairs = beside_lines(options.lines, Path(options.source), place)
+    lines = (line.removesuffix("\n") for line in options.lines)
+    pairs = beside_lines(lines, Path(options.source), place)
     linked = beside_lines(pairs, Path(alignment), place) if alignment else ((pair, "") for pair in pairs)
     for number, ((line, read), pharaoh) in enumerate(linked, 1):
         target, words = tokens_of(line), tokens_of(read)

@@ -191,7 +191,8 @@ def _with_kept(options: LineOptions) -> "Iterator[list[list[Translation]]]":
     waiting: deque[tuple[str, list[Hole] | None]] = deque()  # None: the line is copied
 
     def sentences() -> Iterator[str]:
-        for line in map(one_line, map(str, options.lines)):
+        for text in map(str, options.lines):
+            line = one_line(text.removesuffix("\n"))
             spans = placeholders.find(line, keep)
             if spans and placeholders.nothing_else(line, Span(0, len(line)), spans):
                 waiting.append((line, None))

@@ -333,6 +333,19 @@ def test_scores_of_given_translations_are_those_of_search(translator: Translator
     np.testing.assert_allclose([t.score for t in again], [t.score for t in found], atol=1e-4)
 
 
+@pytest.mark.parametrize("options", [{}, {"prefixes": True}, {"references": True}])
+def test_lines_of_an_open_file_are_those_without_their_line_ends(
+    translator: Translator, options: dict[str, Any]
+) -> None:
+    lines, targets = ["a low@@ er", "", "c b"], ["a low@@", "", "c b"] if options else None
+    for request in (Request(**options), Request(tokenized=True, **options)):
+        ended = [None if texts is None else [f"{text}\n" for text in texts] for texts in (lines, targets)]
+        plain, found = translator.answer(lines, request, targets), translator.answer(ended[0] or [], request, ended[1])
+        for [ours], [theirs] in zip(plain, found, strict=True):
+            assert (ours.text, ours.tokens, ours.source) == (theirs.text, theirs.tokens, theirs.source)
+            np.testing.assert_array_equal(ours.log_probs, theirs.log_probs)
+
+
 def test_given_translations_are_aligned_like_those_of_search(translator: Translator) -> None:
     lines, look = ["a b", "lower a", ""], {"alignment": True, "attention": True, "quality": True}
     found = [best[0] for best in translator.answer(lines, Request(**look))]

@@ -268,9 +268,21 @@ def test_text_is_checked_aligned_and_its_unknown_words_replaced(
     source.write_text("old cat\n")
     alignment.write_text("0-0\n")
     assert list(nmtkit.posunk(lines=["<unk> x"], source=source, alignment=alignment)) == ["old x"]
+    with pytest.raises(UserError, match=r"^`lines`: a single text, where several are expected"):
+        list(nmtkit.posunk(lines="x", source=source))
     [preset] = nmtkit.list_presets("dtmt2")
     assert preset["score"] == 44.66
     assert 150 < preset["parameters_ours"] < 250
+
+
+def test_the_lines_of_an_open_file_may_have_their_line_ends(made: Path, tmp_path: Path) -> None:
+    source, translation = tmp_path / "source", tmp_path / "translation"
+    source.write_text("old cat\n\n")
+    translation.write_text("<unkpos_0> x\n\n")
+    with translation.open() as lines:
+        assert list(nmtkit.posunk(lines=lines, source=source)) == ["old x", ""]
+    [[copied]] = nmtkit.translate(["7\n"], model=made / "run", jobs=1, keep=["[0-9]"])
+    assert copied.text == "7"
 
 
 def test_an_ensemble_of_equal_models_translates_as_the_model(made: Path, tmp_path: Path) -> None:
