@@ -81,7 +81,7 @@ class Scores:
     references: list[str]  # the names of the reference files
 
     def __getitem__(self, metric: str) -> "Score":
-        return next(m.score for m in self.comparison.measured[0] if m.metric == metric)
+        return {m.metric: m.score for m in self.comparison.measured[0]}[metric]
 
     def __str__(self) -> str:
         systems = zip(self.comparison.systems, self.comparison.measured, strict=True)

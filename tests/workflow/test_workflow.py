@@ -69,6 +69,8 @@ def test_from_raw_text_to_scores(made: Path) -> None:
     by_file = nmtkit.score(made / "one.fr", references=made / "raw/test.fr", language="fr")
     assert by_file["sacreBLEU-13a"] == scores["sacreBLEU-13a"]
     assert str(scores) == repr(scores)
+    with pytest.raises(KeyError, match="BLEU"):  # not StopIteration, which would end a loop
+        scores["BLEU"]
     assert str(scores).startswith("text 1  multi-bleu ")
     by_model = nmtkit.score(model=made / "run", data=made / "data")
     assert by_model["sacreBLEU-13a"].value == scores["sacreBLEU-13a"].value
