@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from nmtkit.errors import UserError
 from nmtkit.translation.request import Request
 from nmtkit.version import __version__
 from nmtkit.workflow.align import align
@@ -62,7 +61,4 @@ def load(
     """
     from nmtkit.translation import loading  # imports torch, which takes seconds and `nmtkit --help` does not need
 
-    chosen = models_at(folder, checkpoint)
-    if not chosen:
-        raise UserError("`folder`: no model in the list; name at least one")
-    return loading.load(chosen, device, combine, weights, precision, lexicon)
+    return loading.load(models_at(folder, checkpoint), device, combine, weights, precision, lexicon)

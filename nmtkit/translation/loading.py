@@ -130,8 +130,11 @@ def _together(scorers: Sequence[Scorer], reads: Sequence[int], weights: Sequence
 def write_ensemble(folders: Sequence[Path], output: Path, combine: Combine, weights: Sequence[float] | None) -> None:
     """Write a self-contained ensemble folder, which every command that translates accepts as a model folder.
 
-    Raises UserError for models that cannot be combined, and for an output folder that is not empty.
+    Raises UserError for fewer than two models, for models that cannot be combined, and for an output folder that is not
+    empty.
     """
+    if len(folders) < 2:
+        raise UserError("an ensemble is of several models; name at least two")
     if output.exists() and any(output.iterdir()):
         raise UserError(f"{output}: exists already; choose another `output` folder, or remove it")
     # On the CPU, so that the check does not occupy a GPU.

@@ -55,6 +55,8 @@ def write_report(options: ReportOptions) -> Path:
     for models that do not match the data folder, and for arguments without effect.
     """
     folders = paths(options.models)
+    if not folders:
+        raise UserError("no model in the list; name at least one")
     if len(set(folders)) < len(folders):
         raise UserError("a model is named twice; name each once")
     if Path(options.output).suffix not in (".html", ".htm"):

@@ -21,7 +21,7 @@ from nmtkit.workflow.shared import (
     PAIRED,
     PRECISION,
     SUBSET_METRIC,
-    models_at,
+    model_at,
     several,
 )
 
@@ -111,7 +111,7 @@ def score_systems(options: ScoreOptions) -> Scores:
                 "`references`, `source`, `vocab`, `paired`, `seeds`, `language` and `tokenized` are for translations "
                 "in files; give some: nmtkit score HYP... REF"
             )
-        [chosen] = models_at(options.model, options.checkpoint)
+        chosen = model_at(options.model, options.checkpoint)
         test = translate_held_out(
             chosen, data, options.device, options.precision, split=options.split, max_length=options.max_length,
             replace_unk=options.replace_unk, keep=True,

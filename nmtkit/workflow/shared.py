@@ -110,9 +110,24 @@ def paths(given: Path | str | Sequence[Path | str]) -> list[Path]:
 
 
 def models_at(given: Path | str | Sequence[Path | str], checkpoint: str | int | None) -> list[Path]:
-    """The paths of one or more model folders with the checkpoint selected in each; see ``ModelFolder.at``."""
+    """The paths of one or more model folders with the checkpoint selected in each; see ``ModelFolder.at``.
+
+    Raises UserError for an empty list, such as that of a pattern that no folder matches.
+    """
+    if not (folders := paths(given)):
+        raise UserError("no model in the list; name at least one")
     name = None if checkpoint is None else str(checkpoint)
-    return [ModelFolder.at(folder, name).named for folder in paths(given)]
+    return [ModelFolder.at(folder, name).named for folder in folders]
+
+
+def model_at(given: Path | str, checkpoint: str | int | None) -> Path:
+    """The path of a model folder with the checkpoint selected. Raises UserError for a list of several folders."""
+    chosen, *others = models_at(given, checkpoint)
+    if others:
+        raise UserError(
+            "`model`: one folder is expected, not several; for an ensemble, make its folder with nmtkit.ensemble"
+        )
+    return chosen
 
 
 def presets(incomplete: str) -> list[str]:

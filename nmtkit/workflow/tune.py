@@ -13,7 +13,7 @@ from nmtkit.lines import locked
 from nmtkit.options import Option, by_keyword, option
 from nmtkit.search.settings import Search
 from nmtkit.translation.request import Request
-from nmtkit.workflow.shared import CHECKPOINT, DATA, DEVICE, MODEL, PRECISION, models_at, numbers
+from nmtkit.workflow.shared import CHECKPOINT, DATA, DEVICE, MODEL, PRECISION, model_at, numbers
 
 if TYPE_CHECKING:
     from nmtkit.evaluation.tuning import Candidate
@@ -71,7 +71,7 @@ def search_penalties(options: TuneOptions) -> Tuned:
     The set is translated once, and its n-best lists are re-ranked with every penalty. Raises UserError for a folder
     without a development set, for invalid penalties, and for ``save`` with an ensemble or a model in training.
     """
-    [chosen] = models_at(options.model, options.checkpoint)
+    chosen = model_at(options.model, options.checkpoint)
     if not options.save:
         return _tuned(options, chosen)
     folder = ModelFolder.at(chosen)

@@ -114,7 +114,7 @@ def test_weights_are_one_for_each_model(models: list[Path], tmp_path: Path) -> N
         ({"weights": [1, 1, float("nan")]}, "`weights`: nan is not a number above 0"),
         ({"combine": "mean"}, "`combine` mean: not one of prob, logprob"),
         ({"precision": "float16"}, "`precision` float16: not one of auto, float32, bfloat16, int8"),
-        ({"folder": []}, "`folder`: no model in the list; name at least one"),
+        ({"folder": []}, "no model in the list; name at least one"),
     ],
 )
 def test_impossible_arguments_of_load_are_errors(models: list[Path], given: dict[str, Any], complaint: str) -> None:
