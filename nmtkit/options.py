@@ -8,12 +8,12 @@ import functools
 import inspect
 import re
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import Field, dataclass, field, fields, replace
 from typing import Any, Literal, ParamSpec, TypeVar, cast
 
 from nmtkit.config import convert
-from nmtkit.errors import UserError
+from nmtkit.errors import UserError, refuse_string
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -67,7 +67,7 @@ def options_of(schema: type) -> Iterator[tuple[Field[Any], Option]]:
 def by_keyword(schema: Callable[P, S], function: Callable[[S], R]) -> Callable[P, R]:
     """``function``, which takes a dataclass, as a function of the dataclass's fields, listed in its docstring.
 
-    It raises UserError for a value that is out of bounds or not among those of its Literal.
+    It raises UserError as ``check`` does.
     """
     signature = inspect.signature(schema)
 
@@ -99,9 +99,12 @@ def _documented(described: Any, schema: type) -> str:
 
 
 def check(options: Any) -> None:
-    """Raise UserError if an option is out of bounds or not among the values of its Literal."""
+    """Raise UserError if an option is out of bounds, not among the values of its Literal, or one text for several."""
     for each, shown in options_of(options):
-        check_value(f"`{each.name}`", types_of(options.__class__)[each.name], getattr(options, each.name), shown)
+        hint, value = types_of(options.__class__)[each.name], getattr(options, each.name)
+        if hint == Sequence[str]:
+            refuse_string(each.name, value)
+        check_value(f"`{each.name}`", hint, value, shown)
 
 
 def check_value(name: str, hint: Any, value: Any, shown: Option) -> None:
