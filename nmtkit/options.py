@@ -64,9 +64,10 @@ def options_of(schema: type) -> Iterator[tuple[Field[Any], Option]]:
     return ((each, each.metadata["option"]) for each in fields(schema) if "option" in each.metadata)
 
 
-def by_keyword(schema: Callable[P, S], function: Callable[[S], R]) -> Callable[P, R]:
+def by_keyword(schema: Callable[P, S], function: Callable[[S], R], name: str) -> Callable[P, R]:
     """``function``, which takes a dataclass, as a function of the dataclass's fields, listed in its docstring.
 
+    name: that of the variable in the module of ``function``, by which ``help`` and ``pickle`` find it.
     It raises UserError as ``check`` does.
     """
     signature = inspect.signature(schema)
@@ -78,6 +79,7 @@ def by_keyword(schema: Callable[P, S], function: Callable[[S], R]) -> Callable[P
         check(options)
         return function(options)
 
+    called.__name__ = called.__qualname__ = name
     called.__doc__ = _documented(function, cast(type, schema))
     returned = inspect.signature(function).return_annotation
     vars(called)["__signature__"] = signature.replace(return_annotation=returned)

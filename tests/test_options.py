@@ -77,7 +77,7 @@ def test_a_command_gets_its_options_as_a_dataclass(nmtkit: Run, taken: list[tupl
 )
 def test_a_function_of_options_refuses_what_its_command_refuses(orders: dict[str, Any], complaint: str) -> None:
     with pytest.raises(UserError) as refused:
-        by_keyword(Orders, ordered)(**orders)
+        by_keyword(Orders, ordered, "order")(**orders)
     assert str(refused.value) == complaint
 
 
@@ -99,7 +99,7 @@ def test_an_invalid_value_of_an_option_is_one_line(
 
 
 def test_a_python_function_has_the_fields_as_its_arguments() -> None:
-    order = by_keyword(Orders, ordered)
+    order = by_keyword(Orders, ordered, "order")
     assert order("stew", guests=3) == Orders("stew", guests=3)
     assert inspect.signature(order).parameters == inspect.signature(Orders).parameters
     assert inspect.signature(order).return_annotation is Orders
@@ -108,7 +108,7 @@ def test_a_python_function_has_the_fields_as_its_arguments() -> None:
 
 
 def test_a_python_function_has_the_help_of_its_options_in_its_docstring() -> None:
-    lines = str(by_keyword(Orders, ordered).__doc__).splitlines()
+    lines = str(by_keyword(Orders, ordered, "order").__doc__).splitlines()
     assert lines[0] == "Order a meal."
     assert [line.strip() for line in lines[4:]] == [f"{each.name}: {shown.help}" for each, shown in options_of(Orders)]
     assert "    seed: Random seed for `sample`.  [default: 1]\n" in str(Request.__doc__)  # --sample on the command line

@@ -42,4 +42,4 @@ def write_average(options: AverageOptions) -> list[Path]:
     return averaging.average(run, output, given, options.best, options.last)
 
 
-average = by_keyword(AverageOptions, write_average)
+average = by_keyword(AverageOptions, write_average, "average")

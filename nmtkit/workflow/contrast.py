@@ -51,7 +51,7 @@ def accuracies(options: ContrastOptions) -> "dict[str, list[Accuracy]]":
     return measure(loading.load(models, options.device, precision="float32"), entries)
 
 
-contrast = by_keyword(ContrastOptions, accuracies)
+contrast = by_keyword(ContrastOptions, accuracies, "contrast")
 
 
 def read_entries(sets: Sequence[Path], types: Sequence[str], files: Sequence[Path] = ()) -> "list[Entry]":

@@ -68,4 +68,4 @@ def diagnose(options: DoctorOptions) -> Diagnosis:
     return Diagnosis(findings, src, tgt)
 
 
-doctor = by_keyword(DoctorOptions, diagnose)
+doctor = by_keyword(DoctorOptions, diagnose, "doctor")

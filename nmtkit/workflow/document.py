@@ -62,4 +62,4 @@ def write_document(options: DocumentOptions) -> None:
         file.write(document.write(planned.finish(answers)))
 
 
-translate_document = by_keyword(DocumentOptions, write_document)
+translate_document = by_keyword(DocumentOptions, write_document, "translate_document")

@@ -35,4 +35,4 @@ def bundle(options: EnsembleOptions) -> None:
     write_ensemble(paths(options.models), Path(options.output), options.combine or "prob", weights)
 
 
-ensemble = by_keyword(EnsembleOptions, bundle)
+ensemble = by_keyword(EnsembleOptions, bundle, "ensemble")

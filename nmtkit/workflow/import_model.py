@@ -69,4 +69,4 @@ def write_import(options: ImportOptions) -> Imported:
     return Imported(found, sum(tensor.numel() for tensor in found.parameters.values()))
 
 
-import_model = by_keyword(ImportOptions, write_import)
+import_model = by_keyword(ImportOptions, write_import, "import_model")

@@ -123,8 +123,8 @@ def compare_flows(options: FlowOptions) -> dict[str, Flow]:
     return flows
 
 
-inspect = by_keyword(InspectOptions, examine)
-gradient_flows = by_keyword(FlowOptions, compare_flows)
+inspect = by_keyword(InspectOptions, examine, "inspect")
+gradient_flows = by_keyword(FlowOptions, compare_flows, "gradient_flows")
 
 
 def _plan(options: InspectOptions, *changes: str) -> "tuple[Experiment, Path | None]":

@@ -49,7 +49,7 @@ def describe_presets(options: ModelsOptions) -> list[dict[str, Any]]:
     ]
 
 
-list_presets = by_keyword(ModelsOptions, describe_presets)
+list_presets = by_keyword(ModelsOptions, describe_presets, "list_presets")
 
 
 def trained_here() -> list[tuple[str, Any]]:

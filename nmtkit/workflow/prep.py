@@ -142,7 +142,7 @@ def prepare(options: PrepOptions) -> "PrepReport | str":
     return text_prep.prepare(files, output, settings, options.jobs, rejected, options.merge, development, folder)
 
 
-prep = by_keyword(PrepOptions, prepare)
+prep = by_keyword(PrepOptions, prepare, "prep")
 
 
 def _check(options: PrepOptions) -> None:

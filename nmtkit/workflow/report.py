@@ -68,7 +68,7 @@ def write_report(options: ReportOptions) -> Path:
     return Path(options.output)
 
 
-report = by_keyword(ReportOptions, write_report)
+report = by_keyword(ReportOptions, write_report, "report")
 
 
 def _page(options: ReportOptions, folders: Sequence[Path]) -> str:

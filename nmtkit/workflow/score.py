@@ -133,7 +133,7 @@ def score_systems(options: ScoreOptions) -> Scores:
     return Scores(compare(_read_files(texts, refs, options), paired, seeds, options.subset_metric), names)
 
 
-score = by_keyword(ScoreOptions, score_systems)
+score = by_keyword(ScoreOptions, score_systems, "score")
 
 
 def _read_files(paths: Sequence[Text], ref_paths: Sequence[Text], options: ScoreOptions) -> "Compared":

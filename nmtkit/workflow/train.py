@@ -113,7 +113,7 @@ def _run(options: TrainOptions) -> "Progress":
     return progress
 
 
-train = by_keyword(TrainOptions, run)
+train = by_keyword(TrainOptions, run, "train")
 
 
 def _remedy(model: str | None) -> str:

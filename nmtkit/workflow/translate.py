@@ -234,4 +234,4 @@ def translate_lines(options: LineOptions) -> "Iterator[list[Translation]]":
     return chain.from_iterable(translate_text(options))
 
 
-translate = by_keyword(LineOptions, translate_lines)
+translate = by_keyword(LineOptions, translate_lines, "translate")

@@ -84,7 +84,7 @@ def search_penalties(options: TuneOptions) -> Tuned:
     return tuned
 
 
-tune = by_keyword(TuneOptions, search_penalties)
+tune = by_keyword(TuneOptions, search_penalties, "tune")
 
 
 def _tuned(options: TuneOptions, chosen: Path) -> Tuned:

@@ -61,4 +61,4 @@ def make_vocabularies(options: VocabOptions) -> "VocabReport":
     )
 
 
-vocab = by_keyword(VocabOptions, make_vocabularies)
+vocab = by_keyword(VocabOptions, make_vocabularies, "vocab")

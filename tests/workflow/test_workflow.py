@@ -4,6 +4,7 @@ import inspect
 import json
 import logging
 import math
+import pickle
 import random
 import re
 import signal
@@ -227,6 +228,12 @@ def test_a_process_trains_one_model_at_a_time(made: Path) -> None:
 
     assert train(made, "first", max_updates=1, records=Another()).update == 1
     assert train(made, "second", max_updates=1).update == 1
+
+
+def test_a_function_has_the_name_by_which_it_is_called_and_can_be_sent_to_a_process() -> None:
+    public = {name: vars(nmtkit)[name] for name in nmtkit.__all__ if not name.startswith("__")}
+    assert {name: each.__name__ for name, each in public.items()} == {name: name for name in public}
+    assert all(map(pickle.dumps, public.values()))  # refuses a function that is not found by its name
 
 
 def test_a_function_says_what_it_returns() -> None:
