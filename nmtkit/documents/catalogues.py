@@ -21,7 +21,7 @@ from nmtkit.documents.archive import Xml
 from nmtkit.documents.markup import XML_SPACE, Role, local_name, read_markup, write_markup
 from nmtkit.documents.places import Places, without_forms
 from nmtkit.documents.segment import Segment
-from nmtkit.documents.text import decoded, encoded, guessed, line_end
+from nmtkit.documents.text import byte_order_mark, decoded, encoded, guessed, line_end
 from nmtkit.errors import UserError
 from nmtkit.text.placeholders import PLACEHOLDERS
 from nmtkit.text.scripts import base_language
@@ -142,14 +142,24 @@ def _singular_form(plural_forms: str) -> int | None:
 
 
 def read_properties(data: bytes) -> Places:
-    """Read a Java properties file in UTF-8 or, failing that, Latin-1. Raises UserError if it is not valid."""
-    text, encoding = guessed(data, "ascii", "utf-8", otherwise="latin-1")
+    """Read a Java properties file in the encoding of its byte order mark, or else in UTF-8 or, failing that, Latin-1.
+
+    Raises UserError if it is not valid.
+    """
+    has_mark = byte_order_mark(data, "")[0] != b""
+    text, encoding = (decoded(data), "utf-8") if has_mark else guessed(data, "ascii", "utf-8", otherwise="latin-1")
+    end = line_end(text)
     try:
-        file = javaproperties.PropertiesFile.loads(text)
+        file = javaproperties.PropertiesFile.loads(text.replace(end, "\n"))
     except ValueError as error:
         raise UserError(f"is not a valid properties file: {error}") from None
-    # Except in UTF-8, characters outside ASCII are escaped as \uXXXX.
-    places = Places(lambda: file.dumps(ensure_ascii=encoding != "utf-8").encode(encoding))
+
+    def save() -> bytes:
+        # Except in Unicode, characters outside ASCII are escaped as \uXXXX.
+        written = file.dumps(ensure_ascii=encoding != "utf-8").replace("\n", end)
+        return encoded(written, data) if encoding == "utf-8" else written.encode(encoding)
+
+    places = Places(save)
     for value, key in without_forms((value, key) for key, value in file.items()):
         places.add_string(value, partial(file.__setitem__, key))
     return places

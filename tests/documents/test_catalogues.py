@@ -284,6 +284,16 @@ def test_properties_keep_their_encoding() -> None:
         read("a.properties", b"a=\\u00zz\n")
 
 
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_properties_keep_their_byte_order_mark_before_a_comment_or_a_key(encoding: str) -> None:
+    assert capitals("a.properties", "# c\na = b é\n".encode(encoding)) == "# c\na=B É\n".encode(encoding)
+    assert capitals("a.properties", "a = b\n".encode(encoding)) == "a=B\n".encode(encoding)
+
+
+def test_properties_keep_their_line_ends() -> None:
+    assert capitals("a.properties", b"# c\r\na = b \\\r\n  c\r\nd=\r\n") == b"# c\r\na=B C\r\nd=\r\n"
+
+
 def test_of_json_all_but_its_strings_stays_and_so_do_keys() -> None:
     changed = FILES["a.json"].decode()
     for text in ("some", "text", '"one"', "two", "lines", "word"):
