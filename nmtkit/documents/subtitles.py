@@ -13,7 +13,7 @@ import webvtt
 
 from nmtkit.documents.places import Places, divided, joined, tagged, untagged
 from nmtkit.documents.segment import Mark, Segment
-from nmtkit.documents.text import decoded, encoded
+from nmtkit.documents.text import decoded, encoded, line_end
 from nmtkit.errors import UserError
 from nmtkit.text.scripts import TERMINAL
 
@@ -55,15 +55,16 @@ def read_srt(data: bytes) -> Places:
 
 def read_vtt(data: bytes) -> Places:
     """Read WebVTT subtitles. Raises UserError if a part of the file is not a valid cue."""
+    text = decoded(data)
     try:
-        file = webvtt.WebVTT.from_string(decoded(data), strict=True)
+        file = webvtt.WebVTT.from_string(text, strict=True)
     except (webvtt.errors.MalformedFileError, webvtt.errors.MalformedCaptionError, ValueError) as error:
         raise UserError(f"is not a valid vtt file: {' '.join(str(error).split())[:200]}") from None
     cues = []
     for cue in file.captions:
         start, end = (time.in_milliseconds() / 1_000 for time in (cue.start_time, cue.end_time))
         cues.append(_Cue(cue.raw_text, start, end, partial(setattr, cue, "text")))
-    return _places(cues, lambda: encoded(file.content, data))
+    return _places(cues, lambda: encoded(file.content.replace("\n", line_end(text)), data))
 
 
 def _speakers(cue: _Cue) -> list[_Cue]:

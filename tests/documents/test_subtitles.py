@@ -136,6 +136,8 @@ def test_times_numbers_and_positions_stay() -> None:
 def test_lines_of_windows_and_byte_order_marks_stay() -> None:
     data = b"\xef\xbb\xbf" + srt("one", "two.").replace(b"\n", b"\r\n")
     assert capitals("a.srt", data) == data.replace(b"one", b"ONE").replace(b"two", b"TWO")
+    data = b"\xef\xbb\xbfWEBVTT\r\n\r\n00:00:01.000 --> 00:00:02.000\r\none\r\ntwo.\r\n"
+    assert capitals("a.vtt", data) == data.replace(b"one", b"ONE").replace(b"two", b"TWO")
 
 
 def test_an_arrow_does_not_become_a_time() -> None:
