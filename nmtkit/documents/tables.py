@@ -17,7 +17,7 @@ def read_csv(data: bytes, columns: Sequence[str]) -> Places:
     Raises UserError as ``_places`` does, or if a quoted cell has no end.
     """
     text = decoded(data)
-    first = re.sub(rf"(?<![^,;\t|\n]){_QUOTED}", "", text).partition("\n")[0]
+    first = re.sub(rf"(?<![^,;\t|\n]){_QUOTED}", "", text).lstrip("\r\n").partition("\n")[0]
     delimiter = max(",;\t|", key=first.count)
     pieces, end = _split(text, delimiter, quoting=True)
     if end < len(text):

@@ -23,6 +23,7 @@ def test_a_column_is_named_by_its_header_which_stays() -> None:
 
 def test_a_column_has_a_number_where_there_is_no_header() -> None:
     assert translated(b"a;b;c\na;b;c\n", "2", "3") == b"a;B;C\na;B;C\n"
+    assert translated(b"\r\n\r\na;b\r\n", "2") == b"\r\n\r\na;B\r\n"
 
 
 def test_quotation_marks_lines_and_line_ends_stay() -> None:
