@@ -18,7 +18,7 @@ from nmtkit.documents.archive import Xml
 from nmtkit.documents.markup import NOT_XML, append_text, last_child, local_name
 from nmtkit.documents.places import Builder, check_number, is_script, part, walk
 from nmtkit.documents.segment import Segment
-from nmtkit.documents.text import byte_order_mark, encoded, guessed, line_end
+from nmtkit.documents.text import byte_order_mark, guessed, line_end
 from nmtkit.errors import UserError
 from nmtkit.text.scripts import right_to_left
 
@@ -379,8 +379,8 @@ class Html:
     """An HTML page or fragment, or XHTML if it begins with an XML declaration. A fragment is written as one.
 
     A page is written in its own encoding: that of its byte order mark, the declared one or else ASCII, UTF-8 or
-    Windows-1252. language: that of the translation. Raises UserError if XHTML is not well-formed or elements are nested
-    so deeply that the parser would lose text.
+    Windows-1252. A fragment without a mark and a declaration is written in UTF-8. language: that of the translation.
+    Raises UserError if XHTML is not well-formed or elements are nested so deeply that the parser would lose text.
     """
 
     def __init__(self, content: bytes, language: str) -> None:
@@ -432,7 +432,8 @@ def _parsed(content: bytes) -> tuple[Node, Callable[[], bytes]]:
 
     def fragment() -> bytes:
         written = "".join([escape(body.text or "", quote=False), *map(_written, body)])
-        return encoded(written.replace("\n", end), content)
+        own = encoding if mark or _DECLARED.search(content[:_HEAD]) else "utf-8"
+        return mark + written.replace("\n", end).encode(own, "xmlcharrefreplace")
 
     return body, fragment
 

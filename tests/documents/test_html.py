@@ -186,8 +186,14 @@ def test_xhtml_stays_xhtml() -> None:
     assert Html(page, "fr").write(Html(page, "fr").segments) == page
 
 
-def test_a_page_is_written_in_the_encoding_that_it_declares() -> None:
-    page = '<html><head><meta charset="iso-8859-1"></head><body><p>é</p></body></html>'
+@pytest.mark.parametrize(
+    "page",
+    [
+        '<html><head><meta charset="iso-8859-1"></head><body><p>é</p></body></html>',
+        '<meta charset="iso-8859-1"><p>é</p>',
+    ],
+)
+def test_a_page_is_written_in_the_encoding_that_it_declares(page: str) -> None:
     document = Html(page.encode("latin-1"), "fr")
     assert document.write(document.segments).decode("latin-1") == page
     assert b"&#8364;" in document.write([Segment("€")])
