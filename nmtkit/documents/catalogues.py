@@ -275,12 +275,12 @@ def _read_inline(source: Element) -> Segment:
     )
 
 
-def read_tmx(data: bytes, language: str) -> Places:
-    """Read a translation memory: each unit without a text in ``language`` gets one.
+def read_tmx(data: bytes, languages: tuple[str, str]) -> Places:
+    """Read a translation memory: each unit with a text in the source language gets one in the target language.
 
-    Raises UserError if it is not TMX.
+    languages: source and target. Raises UserError if it is not TMX, or if a unit's source is in another language.
     """
-    file, language = Xml(data), language.lower()
+    file, (source_language, language) = Xml(data), map(str.lower, languages)
     root = file.tree.getroot()
     header = root.find("header")
     if root.tag != "tmx" or header is None:
@@ -289,9 +289,15 @@ def read_tmx(data: bytes, language: str) -> Places:
     for unit in root.iter("tu"):
         of = unit.get("srclang", header.get("srclang", "")).lower()
         texts = {_language(text): text for text in unit.findall("tuv")}
-        source = texts.get(of) if of != "*all*" else next(iter(texts.values()), None)
-        there = next((texts[name] for name in texts if base_language(name) == base_language(language)), None)
-        if source is not None and source.find("seg") is not None and not _words(there):
+        source, there = (
+            next((texts[name] for name in (of, *texts) if name in texts and base_language(name) == wanted), None)
+            for wanted in map(base_language, (source_language, language))
+        )
+        if _words(there):
+            continue
+        if source is None and of != "*all*":
+            _check_language(of, source_language, "from")
+        elif source is not None and source.find("seg") is not None:
             places.add(_read_inline(source.find("seg")), partial(_put_tmx, source, there, language))
     return places
 

@@ -34,7 +34,7 @@ _READERS = {
 }  # fmt: skip
 SUFFIXES = tuple(_READERS)
 _SAME = {".htm": ".html", ".markdown": ".md", ".xlf": ".xliff", ".pot": ".po"}  # a translated template is a catalogue
-# Their readers need the target language; that of XLIFF, the source, too.
+# Their readers need the target language; those of XLIFF and TMX, the source, too.
 _WITH_LANGUAGE = (".html", ".htm", ".xhtml", ".docx", ".pptx", ".epub", ".po", ".pot", ".xliff", ".xlf", ".tmx")
 
 
@@ -64,7 +64,7 @@ def read_document(name: str, data: bytes, columns: Sequence[str], languages: tup
     """Read the file ``name`` as a document.
 
     columns: the columns of a table to translate. languages: source and target. The translation declares the target;
-    XLIFF and po with translations must not declare another, nor XLIFF another source.
+    XLIFF and po with translations must not declare another, nor XLIFF and TMX another source.
     Raises UserError, beginning with the name, if the file cannot be translated or the extra nmtkit[files] is not
     installed.
     """
@@ -73,7 +73,7 @@ def read_document(name: str, data: bytes, columns: Sequence[str], languages: tup
     is_table = suffix in (".csv", ".tsv")
     if columns and not is_table:
         raise UserError(f"{name}: `columns` is for tables (csv, tsv); leave it out")
-    given = languages if suffix in (".xliff", ".xlf") else languages[1]
+    given = languages if suffix in (".xliff", ".xlf", ".tmx") else languages[1]
     options = [columns] if is_table else [given] if suffix in _WITH_LANGUAGE else []
     try:
         document: Document = resolve_name(f"nmtkit.documents.{_READERS[suffix]}")(data, *options)

@@ -271,6 +271,26 @@ def test_a_memory_gets_the_texts_that_it_lacks_in_the_language() -> None:
     assert capitals("a.tmx").decode() == TMX.replace(f"girl{end}", f"girl{end}{added}")
 
 
+def test_of_the_texts_of_a_memory_that_in_the_language_of_the_model_is_translated() -> None:
+    german, english, british = (f'<tuv xml:lang="{code}"><seg>{code}</seg></tuv>' for code in ("de", "en-US", "en-GB"))
+    for declared, unit, text in (
+        ("en", german + english, "en-US"),
+        ("en-GB", english + british, "en-GB"),
+        ("*all*", german + english, "en-US"),
+        ("de", german + english, "en-US"),
+    ):
+        file = TMX.replace('srclang="en"', f'srclang="{declared}"').replace("<tu>", f"<tu>{unit}</tu><tu>", 1)
+        assert texts("a.tmx", file)[0] == text
+
+
+def test_a_memory_from_another_language_is_refused_if_it_lacks_a_translation() -> None:
+    unit = '<tu srclang="de"><tuv xml:lang="de"><seg>ja</seg></tuv>{}</tu>'
+    translated = unit.format('<tuv xml:lang="fr"><seg>oui</seg></tuv>')
+    assert len(texts("a.tmx", TMX.replace("</body>", f"{translated}</body>"))) == 1
+    with pytest.raises(UserError, match=r"^a\.tmx: is for translations from de, but the model translates from en;"):
+        read("a.tmx", TMX.replace("</body>", f"{unit.format('')}</body>").encode())
+
+
 def test_a_memory_without_a_header_is_refused() -> None:
     with pytest.raises(UserError, match=r"^a\.tmx: is not TMX$"):
         read("a.tmx", b"<tmx/>")
