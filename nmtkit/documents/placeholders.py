@@ -13,6 +13,7 @@ from html import unescape
 from typing import NamedTuple
 
 import numpy as np
+import regex
 
 from nmtkit.documents.alignment import Aligned, shares
 from nmtkit.documents.sentences import Span
@@ -29,6 +30,8 @@ log = logging.getLogger(__name__)
 _JOINED = frozenset(string.ascii_letters + string.digits + "_")
 _NUMBERS = tuple(str(number) for number in (*range(12, 100), *range(112, 1_000)))
 _LETTER = re.compile(r"[^\W\d_]")
+# Beside a name or number, a part of it; not so the letters without case, as of Chinese, which has no spaces.
+_PART_OF_NAME = r"[\p{Cased_Letter}\p{M}\p{N}_]"
 _TRIED = 60  # names that are tested
 
 
@@ -172,7 +175,8 @@ def restore(aligned: Aligned, holes: Sequence[Hole]) -> Aligned:
 
 def _instead_of_stand_in(aligned: Aligned, number: int, hole: Hole, word: int | None) -> Iterator[_Edit]:
     """Replace the copy of a stand-in that attends most to the placeholder, source word ``word``; remove others."""
-    copies = re.finditer(rf"(?<!\w){hole.stand_in}(?!\w)", aligned.text) if hole.stand_in else ()
+    pattern = rf"(?<!{_PART_OF_NAME}){hole.stand_in}(?!{_PART_OF_NAME})"
+    copies = regex.finditer(pattern, aligned.text) if hole.stand_in else ()
     spans = sorted((Span(*copy.span()) for copy in copies), key=lambda span: -_attention(aligned, span, word))
     for span in spans[:1]:
         yield _Edit(*_around(aligned.text, span, hole), hole.text, number)

@@ -167,6 +167,13 @@ def test_a_placeholder_is_copied_once_where_its_stand_in_is() -> None:
     assert segment.text == "%1$s, bonjour {name} ."
 
 
+@pytest.mark.parametrize("text", ["现在叫Tom来", "เรียกTomตอนนี้", "קראו לTom עכשיו"])
+def test_a_stand_in_may_touch_the_letters_of_a_script_without_case(text: str) -> None:
+    answer = Aligned(text, spans("call Tom now"), [Span(0, len(text))], np.array([[0.5, 0.3, 0.2]], np.float32))
+    [segment] = planned(Segment("call {name} now")).finish([answer])
+    assert segment.text == text.replace("Tom", "{name}")
+
+
 def test_a_name_in_the_sentence_stands_for_no_placeholder() -> None:
     assert planned(Segment("Tom sees {name}. Mary sees %s.")).sentences == ["Tom sees Mary.", "Mary sees Tom."]
 
