@@ -11,13 +11,14 @@ from typing import NamedTuple
 
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError
+from nmtkit.experiment.plan import vocabulary_sizes
 from nmtkit.experiment.schema import Experiment, differences, load_experiment
 from nmtkit.folders import SIDES, ModelFolder, SideName, TextFiles, crc32
 from nmtkit.lines import real_path
 from nmtkit.models.base import Seq2Seq, is_dropout
 from nmtkit.text.manifest import read_json
 from nmtkit.text.settings import Side, load_prep
-from nmtkit.training.checkpoint import load_weights
+from nmtkit.training.checkpoint import load_into
 
 _NAMED = 5  # new words listed in the log
 
@@ -63,13 +64,16 @@ class _Words(NamedTuple):
 def take_weights(model: Seq2Seq, experiment: Experiment, data: Path, start: ModelFolder) -> Origin:
     """Copy the weights of ``start`` into a model built for the data folder ``data``, and log the vocabulary overlap.
 
-    Raises UserError if the architecture or sizes differ, or if the vocabularies have no common word.
+    Raises UserError if the architecture or sizes differ, if the weights are not those of its configuration, or if the
+    vocabularies have no common word.
     """
     path = start.chosen_weights()
     _check_same_model(load_experiment(start), experiment, start)
     log.info("starting with the weights of %s", path.parent)
     words = {side: _Words.load(start, data, side) for side in SIDES}
-    weights, sides = load_weights(path), sides_of_words(experiment)
+    initial = experiment.empty(*vocabulary_sizes(experiment, start.path), device="cpu")
+    load_into(initial, path)
+    weights, sides = initial.state_dict(), sides_of_words(experiment)
     for name, tensor in model.state_dict().items():  # changes the model: the tensors share its memory
         if name in sides:
             vocabulary = words[sides[name]]

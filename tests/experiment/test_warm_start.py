@@ -20,7 +20,7 @@ from nmtkit.folders import ModelFolder, TextFiles
 from nmtkit.text.prep import prepare
 from nmtkit.text.raw import Files
 from nmtkit.text.settings import Prep, Side
-from nmtkit.training.checkpoint import load_weights
+from nmtkit.training.checkpoint import load_weights, save_weights
 from nmtkit.training.progress import Progress
 from tests.training.conftest import CPU, make_data, small_experiment, trained
 
@@ -207,6 +207,15 @@ def test_differently_prepared_text_gets_a_warning(made: Path, tmp_path: Path, ca
         f"{data}/train.src was prepared with other settings than the text of {made}/run: the same words may be "
         f"segmented or spelled differently; use nmtkit prep --like {made}/run"
     ]
+
+
+def test_weights_of_another_size_than_the_model_of_the_start_are_refused(made: Path, tmp_path: Path) -> None:
+    other = {"encoder.columns.0.feed_forward.0.bias": torch.zeros(1)}
+    shutil.copytree(made / "run", tmp_path / "model")
+    path = ModelFolder(tmp_path / "model").weights(2)
+    save_weights(path, load_weights(path) | other)  # as if the checkpoint was copied from another run
+    with pytest.raises(UserError, match=r"tensors: encoder\..*: this model has shape .*, the file has \(1,\)"):
+        start(made / "data", tmp_path / "run", tmp_path / "model")
 
 
 def test_a_start_without_weights_says_so(made: Path, tmp_path: Path) -> None:
