@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import KW_ONLY, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -189,6 +189,11 @@ class _LogFile(logging.FileHandler):
 
     def handleError(self, record: logging.LogRecord) -> None:
         """Print nothing: a full disk is reported when a checkpoint cannot be written."""
+
+    def close(self) -> None:
+        """Close the file without the lines for which there was no space."""
+        with suppress(OSError):
+            super().close()
 
 
 def _log_to(folder: ModelFolder, first: bool) -> AbstractContextManager[None]:

@@ -220,6 +220,13 @@ def test_train_says_how_far_it_came_and_keeps_the_log(made: Path) -> None:
     assert json.loads((made / "tuned/origin.json").read_text())["update"] == ModelFolder(made / "logged").best_update()
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full, which Linux has")
+def test_a_run_does_not_fail_because_its_log_is_full(made: Path) -> None:
+    (made / "full").mkdir()
+    (made / "full/train.log").symlink_to("/dev/full")
+    assert train(made, "full", max_updates=1).finished == "1 update"
+
+
 def test_a_process_trains_one_model_at_a_time(made: Path) -> None:
     class Another(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
