@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from os.path import normpath
 from pathlib import Path
 from typing import Any
 
@@ -120,3 +121,15 @@ def only(files: Sequence[Path], path: Path, kind: str) -> Path:
     if len(files) > 1:
         raise UserError(f"{path}: has several {kind}, {', '.join(file.name for file in files)}; name the file of one")
     return files[0]
+
+
+def beside(path: Path, listed: Sequence[object], place: str) -> list[Path]:
+    """The files of a list in the options of a model, which are looked up by name in the folder of ``path``.
+
+    Raises UserError, beginning with ``place``, if they are different files of the same name.
+    """
+    files = [path.parent / Path(str(file)).name for file in listed]
+    if len(set(files)) < len({normpath(str(file)) for file in listed}):
+        names = " and ".join(str(file)[:80] for file in listed)
+        raise UserError(f"{place}: {names} have the same name; rename one, in the options and in {path.parent}")
+    return files

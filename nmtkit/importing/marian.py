@@ -9,7 +9,7 @@ from typing import Any
 
 from nmtkit.config import load_yaml
 from nmtkit.errors import UserError
-from nmtkit.importing.found import Found, Options, found, only
+from nmtkit.importing.found import Found, Options, beside, found, only
 from nmtkit.importing.marian_rnn import recurrent
 from nmtkit.importing.marian_text import read_words, segmentation
 from nmtkit.importing.marian_transformer import transformer
@@ -96,7 +96,7 @@ class Decoder(Options):
             raise UserError(f"{self.path}: models: has several, {names}; import each file, then use nmtkit ensemble")
         if not isinstance(listed, list) or len(listed) != count:
             raise UserError(f"{self.path}: {key}: expected a list of {count}, found {str(listed)[:80]}")
-        files = [self.path.parent / Path(str(file)).name for file in listed]
+        files = beside(self.path, listed, f"{self.path}: {key}")
         for file in files:
             if not file.is_file():
                 raise UserError(f"{file}: not found, but {self.path} names it")

@@ -20,7 +20,7 @@ from nmtkit.data.foreign import check_encodable
 from nmtkit.errors import UserError
 from nmtkit.folders import SIDES
 from nmtkit.importing.cells import NEMATUS_TABLES, Cells, nematus_cells, nematus_conditional
-from nmtkit.importing.found import Found, Options, found, only
+from nmtkit.importing.found import Found, Options, beside, found, only
 from nmtkit.importing.marian_weights import OPTIONS
 from nmtkit.importing.npz import Array, names, read_npz
 from nmtkit.importing.tensors import Tensors
@@ -154,7 +154,7 @@ def _words(file: Path, options: Options, arrays: Mapping[str, Array], tied: str)
     listed = options.values["dictionaries"]
     if not isinstance(listed, list) or len(listed) != 2 or not all(Path(str(each)).name for each in listed):
         raise UserError(f"{options.where} dictionaries: expected a list of 2 files, found {str(listed)[:80]}")
-    source, target = (file.with_name(Path(str(each)).name) for each in listed)
+    source, target = beside(file, listed, f"{options.where} dictionaries")
     sizes = arrays["Wemb"][..., :1].size, arrays["ff_logit_b"].size
     for name, size in zip(("n_words_src", "n_words"), sizes, strict=True):
         if options.values[name] not in (None, size):

@@ -332,6 +332,10 @@ def test_a_file_without_options_is_refused(tmp_path: Path) -> None:
         ({"models": []}, r"decoder\.yml: models: expected a list of 1, found \[\]$"),
         ({"vocabs": "vocab.yml"}, r"decoder\.yml: vocabs: expected a list of 2, found vocab\.yml$"),
         ({"vocabs": ["vocab.yml", "../other.yml"]}, r"other\.yml: not found, but .*decoder\.yml names it$"),
+        (
+            {"vocabs": ["en/vocab.yml", "de/vocab.yml"]},
+            r"decoder\.yml: vocabs: en/vocab\.yml and de/vocab\.yml have the same name; rename one, in the options and",
+        ),
         ({"normalize": "much"}, r"decoder\.yml: normalize: 'much' is not a number up to 1,000,000$"),
         ({"normalize": 10**400}, r"decoder\.yml: normalize: 1000.* is not a number up to 1,000,000$"),
         ({"max-length-factor": float("inf")}, r"decoder\.yml: max-length-factor: inf is not a number up to 1,000,000$"),

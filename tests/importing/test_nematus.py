@@ -55,6 +55,7 @@ def test_an_imported_model_has_the_log_probabilities_of_the_authors_code(system:
         ("enc_depth_bidirectional", 3, "enc_depth_bidirectional 3: is more than enc_depth"),
         ("tie_encoder_decoder_embeddings", True, "differs from"),
         ("dictionaries", ["a.json"], "dictionaries: expected a list of 2 files"),
+        ("dictionaries", ["en/a.json", "de/a.json"], "dictionaries: en/a.json and de/a.json have the same name"),
         ("dictionaries", ["", "/"], "dictionaries: expected a list of 2 files"),
         ("decoder_deep", ["gru"], r"decoder_deep \['gru'\] with dec_deep_context True: cannot be imported"),
         ("dictionaries", ["a.json", "b.json"], "a.json: not found; the options name this dictionary"),
