@@ -69,7 +69,8 @@ def run_experiment(
         progress.precision = str(dtype).removeprefix("torch.")
         # Several processes have already divided the cores (distributed.py).
         if device.type == "cpu" and distributed.size() == 1:
-            progress.threads = choose_threads(progress.threads)
+            threads = choose_threads(progress.threads)
+            progress.threads = progress.threads or threads  # OMP_NUM_THREADS may be set for one start alone
         settings, pairs = experiment.training, counted(len(corpus), "pair")
         run = Run(model, optimizer, settings, corpus, folder, progress, dtype, graphs_for(device)).with_concatenations()
         machine = f"{device} ({torch.cuda.get_device_name(device)})" if device.type == "cuda" else str(device)

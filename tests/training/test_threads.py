@@ -69,5 +69,18 @@ def test_a_run_that_began_on_a_busy_machine_keeps_its_threads_when_resumed(
     assert caplog.text.count(" on cpu, 1 x 2 threads") == 2
 
 
+def test_a_run_resumed_once_with_fewer_threads_has_its_own_number_again(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured(monkeypatch, {1: 1.0, 8: 0.2})
+    for updates, setting in ((1, None), (2, 1), (3, None)):
+        with monkeypatch.context() as environment:
+            torch.set_num_threads(setting or 8)
+            if setting:
+                environment.setenv("OMP_NUM_THREADS", str(setting))
+            run_experiment(small_experiment(max_updates=updates), data, tmp_path, torch.device("cpu"))
+            assert torch.get_num_threads() == (setting or 8)
+
+
 def test_some_steps_take_time_with_any_number_of_threads() -> None:
     assert 0 < threads._seconds(2) < 60
