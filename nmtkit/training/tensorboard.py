@@ -29,10 +29,16 @@ class TensorBoard(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write a record, and before the first one since this start all earlier records."""
-        if self._writer is not None:
+        if self._writer is None:
+            self.complete()  # the history contains this record
+        else:
             _write(self._writer, cast(dict[str, Any], record.msg))  # passed by log_metrics
+
+    def complete(self) -> None:
+        """Write all records of the history, unless this was done since this start."""
+        if self._writer is not None:
             return
-        # Rewritten, because a resumed run repeats some updates. The history contains this record.
+        # Rewritten, because a resumed run repeats some updates.
         shutil.rmtree(self._folder.tensorboard, ignore_errors=True)
         self._writer = self._make(str(self._folder.tensorboard))
         for line in read_text(self._folder.metrics).splitlines():

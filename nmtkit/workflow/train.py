@@ -99,10 +99,12 @@ def _run(options: TrainOptions) -> "Progress":
         # A resumed run was warned already, and fine-tuning may be short.
         if begin is None and first and not folder.updates() and (findings := examine_plan(experiment, data)):
             log.warning(f"this run is unlikely to work: {'; '.join(findings)}; {_remedy(options.model)}")
-        handlers: list[logging.Handler] = [TensorBoard(folder)] if options.tensorboard else []
-        handlers += [] if records is None else [records]
+        board = TensorBoard(folder) if options.tensorboard else None
+        handlers = [handler for handler in (board, records) if handler is not None]
         with _log_to(folder, first), logged(RECORDS, logging.INFO, handlers):
             progress = run_experiment(experiment, data, folder.path, chosen, begin)
+            if board is not None and first:
+                board.complete()  # a run that was finished before adds no record
             outcome = f"finished ({progress.finished})" if progress.finished else "stopped"
             best = progress.best_shown(experiment.training)
             best = best and f"; {best} at {int(progress.best[0][0])}"

@@ -317,6 +317,12 @@ def test_tensorboard_has_the_complete_history_even_if_requested_later(prepared: 
         assert [(point.step, point.value) for point in written.Scalars(f"{kind}/{name}")] == kept
 
 
+def test_tensorboard_has_the_history_of_a_run_that_was_finished_without_it(prepared: Path, nmtkit: Nmtkit) -> None:
+    assert nmtkit(*TRAIN).status == 0
+    assert nmtkit(*TRAIN, "--tensorboard").status == 0
+    assert list((prepared / "run" / "tensorboard").glob("events.*"))
+
+
 def test_without_tensorboard_nothing_is_trained(
     prepared: Path, nmtkit: Nmtkit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
