@@ -134,7 +134,7 @@ def write_ensemble(folders: Sequence[Path], output: Path, combine: Combine, weig
     empty.
     """
     if len(folders) < 2:
-        raise UserError("an ensemble is of several models; name at least two")
+        raise UserError("an ensemble needs several models; name at least two")
     if output.exists() and any(output.iterdir()):
         raise UserError(f"{output}: exists already; choose another `output` folder, or remove it")
     # On the CPU, so that the check does not occupy a GPU.

@@ -342,8 +342,8 @@ def test_an_ensemble_of_equal_models_translates_as_the_model(made: Path, tmp_pat
         (lambda: nmtkit.tune([]), "no model in the list; name at least one"),
         (lambda: nmtkit.translate(["a"], model=[]), "no model in the list; name at least one"),
         (lambda: nmtkit.report([]), "no model in the list; name at least one"),
-        (lambda: nmtkit.ensemble([]), "an ensemble is of several models; name at least two"),
-        (lambda: nmtkit.ensemble(["run"]), "an ensemble is of several models; name at least two"),
+        (lambda: nmtkit.ensemble([]), "an ensemble needs several models; name at least two"),
+        (lambda: nmtkit.ensemble(["run"]), "an ensemble needs several models; name at least two"),
     ],
 )  # fmt: skip
 def test_what_excludes_each_other_is_said_in_the_names_of_arguments(
