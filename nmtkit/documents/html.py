@@ -400,7 +400,7 @@ def _parsed(content: bytes) -> tuple[Node, Callable[[], bytes]]:
     mark, otherwise = byte_order_mark(content, "windows-1252")
     # A declared encoding is used if it can decode the page. A declaration in ASCII is not in UTF-16, whatever it says.
     names = (name.decode("ascii").lower() for name in _DECLARED.findall(content[:_HEAD]))
-    declared = ("utf-8" if name.startswith("utf") else name for name in names)
+    declared = ["utf-8" if name.startswith("utf") else name for name in names]
     tried = () if mark else (*declared, "ascii", "utf-8")
     text, encoding = guessed(content[len(mark) :], *tried, otherwise=otherwise)
     if text.lstrip().startswith("<?xml"):
@@ -432,7 +432,7 @@ def _parsed(content: bytes) -> tuple[Node, Callable[[], bytes]]:
 
     def fragment() -> bytes:
         written = "".join([escape(body.text or "", quote=False), *map(_written, body)])
-        own = encoding if mark or _DECLARED.search(content[:_HEAD]) else "utf-8"
+        own = encoding if mark or declared else "utf-8"
         return mark + written.replace("\n", end).encode(own, "xmlcharrefreplace")
 
     return body, fragment

@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 _JOINED = frozenset(string.ascii_letters + string.digits + "_")
 _NUMBERS = tuple(str(number) for number in (*range(12, 100), *range(112, 1_000)))
 _LETTER = re.compile(r"[^\W\d_]")
-# Beside a name or number, a part of it; not so the letters without case, as of Chinese, which has no spaces.
+# Next to a name or number, these belong to it. Letters without case do not: Chinese, for example, has no spaces.
 _PART_OF_NAME = r"[\p{Cased_Letter}\p{M}\p{N}_]"
 _TRIED = 60  # names that are tested
 

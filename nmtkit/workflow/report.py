@@ -13,7 +13,7 @@ from nmtkit.options import Option, by_keyword, option
 from nmtkit.translation.request import REPLACE_UNK, Request
 from nmtkit.version import __version__
 from nmtkit.workflow.contrast import measure, read_entries
-from nmtkit.workflow.shared import DATA, DEVICE, MAX_LENGTH, PAIRED, SUBSET_METRIC, TYPES, paths
+from nmtkit.workflow.shared import DATA, DEVICE, MAX_LENGTH, PAIRED, SUBSET_METRIC, TYPES, model_paths, paths
 
 if TYPE_CHECKING:
     from nmtkit.evaluation.report import History, Sentence
@@ -54,9 +54,7 @@ def write_report(options: ReportOptions) -> Path:
     Every model translates the test set of the folder ``data``, and is compared with the first model. Raises UserError
     for models that do not match the data folder, and for arguments without effect.
     """
-    folders = paths(options.models)
-    if not folders:
-        raise UserError("no model in the list; name at least one")
+    folders = model_paths(options.models)
     if len(set(folders)) < len(folders):
         raise UserError("a model is named twice; name each once")
     if Path(options.output).suffix not in (".html", ".htm"):

@@ -155,13 +155,15 @@ def _read_files(paths: Sequence[Text], ref_paths: Sequence[Text], options: Score
     if not (tokenized or prep or language):
         log.info("nmtkit: tokenised BLEU assumes English; set `language` for another language")
     names = [text_name(path, number) for number, path in enumerate(paths, 1)]
+    expected = _form(refs[0])
     for name, hyps in zip(names, texts, strict=True):
         # Most lines of tokenised text end in a separate full stop.
         if not tokenized and 2 * sum(line.endswith(" .") for line in hyps) > len(hyps):
             log.warning(
                 f"nmtkit: {name} looks tokenised, but plain text is expected; if it is tokenised, set `tokenized`"
             )
-        if {(form := _form(hyps)), (expected := _form(refs[0]))} == {"NFC", "NFD"}:
+        form = _form(hyps)
+        if form and expected and form != expected:
             log.warning(
                 f"nmtkit: {name} is in Unicode's normal form {form}, and {text_name(ref_paths[0], 1)} in {expected}: "
                 "equal letters count as different; convert one of the two"

@@ -109,15 +109,17 @@ def paths(given: Path | str | Sequence[Path | str]) -> list[Path]:
     return list(map(Path, several(given)))
 
 
-def models_at(given: Path | str | Sequence[Path | str], checkpoint: str | int | None) -> list[Path]:
-    """The paths of one or more model folders with the checkpoint selected in each; see ``ModelFolder.at``.
-
-    Raises UserError for an empty list, such as that of a pattern that no folder matches.
-    """
+def model_paths(given: Path | str | Sequence[Path | str]) -> list[Path]:
+    """One or more model folders as a list. Raises UserError if there is none: a pattern that no folder matches."""
     if not (folders := paths(given)):
         raise UserError("no model in the list; name at least one")
+    return folders
+
+
+def models_at(given: Path | str | Sequence[Path | str], checkpoint: str | int | None) -> list[Path]:
+    """``model_paths`` with the checkpoint selected in each; see ``ModelFolder.at``."""
     name = None if checkpoint is None else str(checkpoint)
-    return [ModelFolder.at(folder, name).named for folder in folders]
+    return [ModelFolder.at(folder, name).named for folder in model_paths(given)]
 
 
 def model_at(given: Path | str, checkpoint: str | int | None) -> Path:
