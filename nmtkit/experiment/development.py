@@ -1,5 +1,6 @@
 """The development set of a data folder, and validation on it."""
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from nmtkit.text.manifest import reference_files
 from nmtkit.text.pipeline import TextPipeline
 from nmtkit.text.settings import in_form
 from nmtkit.training import distributed
+from nmtkit.training.diagnosis import remedy
 from nmtkit.training.run import Run
 from nmtkit.training.validation import Validation, teacher_forced
 
@@ -70,10 +72,14 @@ def validate(run: Run, development: DevelopmentSet, seen: np.ndarray, search: Se
     """Cross-entropy and token error rate by teacher forcing, BLEU and chrF2 by beam search, on the development set.
 
     Both use all references, and ignore case if the data folder is lower-cased. seen: indices (P,) of the training
-    pairs whose token error rate is measured. The processes share the work, and all return the result.
+    pairs whose token error rate is measured. The processes share the work, and all return the result. Raises UserError
+    if the cross-entropy is not finite.
     """
     dev, max_tokens = development.corpus, run.settings.pass_tokens
     cross_entropy, errors = teacher_forced(run.model, dev, development.pairs, max_tokens, run.dtype)
+    if not math.isfinite(cross_entropy):  # the weights have diverged since the last gradient was checked
+        diverged = f"update {run.progress.update}: the development set's cross-entropy is {cross_entropy:g}"
+        raise UserError(f"{diverged}; {remedy(run.folder)}")
     # A lower error rate than on the development set shows overfitting.
     _, train_errors = teacher_forced(run.model, run.corpus, seen, max_tokens, run.dtype)
     shared = [dev.src(int(i)).tolist() for i in distributed.share(np.arange(len(dev)))]

@@ -27,9 +27,12 @@ def average(
     if real_path(output.path) == real_path(folder.path):
         raise UserError(f"{output}: the average would overwrite the run; give another `output` folder")
     output.check_replaceable()
-    for path in named:
-        if real_path(path).parent.parent != real_path(folder.path):
+    real = [real_path(path) for path in named]
+    for path, place in zip(named, real, strict=True):
+        if place.parent.parent != real_path(folder.path):
             raise UserError(f"{path}: not a checkpoint of {folder}; average those of one run, which `model` names")
+        if real.count(place) > 1:
+            raise UserError(f"{path}: is named twice; name each checkpoint once")
     chosen = list(named) or _kept(folder, best, last)
     # In float64, so that the mean of equal weights is exact; one checkpoint at a time, to save memory.
     total = {name: tensor.double() for name, tensor in _weights(chosen[0]).items()}

@@ -11,6 +11,7 @@ import numpy as np
 from torch import Tensor, nn
 
 from nmtkit.errors import UserError
+from nmtkit.folders import ModelFolder
 from nmtkit.training.gradient import accumulate, micro_batches
 from nmtkit.training.graphs import Graphs
 from nmtkit.training.loss import Gradient
@@ -35,13 +36,18 @@ def check_gradient(run: Run, rows: np.ndarray, gradient: Gradient, norm: float) 
             run.graphs.clear()
             again = replace(run, graphs=Graphs(most=0))
         origin = first_offender(run.model, lambda: accumulate(again, rows, micro_batches(again, rows)))
-        remedy = "start again in another folder with a lower learning rate or training.clip_norm"
-        if len(saved := run.folder.updates()) > 1:
-            remedy += f", or delete {run.folder.checkpoint(saved[-1])} and go on from step-{saved[-2]}"
         found = f"loss {gradient.loss:g}, gradient norm {norm:g}, first in {origin}"
-        raise UserError(f"{place}: {found}; {lines}; {remedy}")
+        raise UserError(f"{place}: {found}; {lines}; {remedy(run.folder)}")
     if progress.window.exploded(norm):
         log.warning("%s: gradient norm %.3g, mean so far %.3g; %s", place, norm, progress.window.mean_norm, lines)
+
+
+def remedy(folder: ModelFolder) -> str:
+    """What to do about a run that has diverged, for a message."""
+    text = "start again in another folder with a lower learning rate or training.clip_norm"
+    if len(saved := folder.updates()) > 1:
+        text += f", or delete {folder.checkpoint(saved[-1])} and go on from step-{saved[-2]}"
+    return text
 
 
 def first_offender(model: nn.Module, run: Callable[[], object]) -> str:

@@ -325,6 +325,8 @@ def test_only_checkpoints_of_one_shape_are_averaged_and_the_run_is_never_overwri
     complaint = r"b/checkpoints/step-1: not a checkpoint of .*a; average those of one run, which `model` names"
     with pytest.raises(UserError, match=complaint):
         averaging.average(a, mean, [b.checkpoint(1)])
+    with pytest.raises(UserError, match=r"step-1: is named twice; name each checkpoint once"):
+        averaging.average(a, mean, [a.checkpoint(1), tmp_path / "b" / ".." / "a" / "checkpoints" / "step-1"])
     with pytest.raises(UserError, match="b: holds a run or other files"):
         averaging.average(a, b, [], last=1)
     with pytest.raises(UserError, match="has no validated checkpoint; `last` averages"):
