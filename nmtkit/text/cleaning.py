@@ -129,7 +129,7 @@ def _tokenized(prep: Prep, src: str, tgt: str) -> tuple[list[str], list[str]]:
 def report_lost(work: Work) -> dict[str, dict[str, Any]]:
     """The number of pairs and the first line numbers for each rule.
 
-    Warns if many pairs are left out besides a sampled development set. Raises UserError if all are.
+    Warns if many pairs are left out besides sampled sets. Raises UserError if all are.
     """
     account: dict[str, dict[str, Any]] = {rule: {"count": 0, "lines": []} for rule in rules_of(work.prep.cleaning)}
     for shard in work.shards:
@@ -137,7 +137,7 @@ def report_lost(work: Work) -> dict[str, dict[str, Any]]:
             account[rule]["count"] += 1
             account[rule]["lines"] += [line] if len(account[rule]["lines"]) < _FIRST_LINES else []
     counts, files = {rule: int(entry["count"]) for rule, entry in account.items()}, work.raw["train"]
-    moved = work.development.size or 0
+    moved = sum(work.held_out.sizes.values())
     if moved:
         counts["overlap"] -= moved
     lost = sum(counts.values())

@@ -36,7 +36,7 @@ from nmtkit.text.moses import has_moses_rules
 from nmtkit.text.pipeline import TextPipeline, copy_prep
 from nmtkit.text.raw import Files
 from nmtkit.text.round_trip import round_trip, sample
-from nmtkit.text.settings import TWO_FILES, Cleaning, Development, Prep, load_prep
+from nmtkit.text.settings import AS_GIVEN, Cleaning, HeldOut, Prep, load_prep
 from nmtkit.text.work import CHUNK_LINES, Work, join_lines, remove, split_lines, vocabularies
 
 log = logging.getLogger(__name__)
@@ -49,13 +49,13 @@ def prepare(
     workers: int | None,
     keep_rejected: Path | None = None,
     merge: bool = False,
-    development: Development = TWO_FILES,
+    held_out: HeldOut = AS_GIVEN,
     like: Path | None = None,
 ) -> PrepReport:
     """Make the data folder ``folder`` from the raw text of train and, if given, dev and test.
 
     keep_rejected: a file for the training pairs left out. merge: only merge the shards of ``prepare_part``.
-    development: further references, or the number of training pairs to move to a development set. like: a data or
+    held_out: further references, or the number of training pairs to move to development and test sets. like: a data or
     model folder whose truecasing and subword models are used, with ``prep`` from ``prep_like``; subwords that a model's
     vocabulary lacks are split, as in translation. Raises UserError for unusable text and, without ``merge``, if
     ``prepare_part`` has left shards made with other settings. An interruption leaves an older data folder unchanged,
@@ -65,11 +65,11 @@ def prepare(
         real = real_path(keep_rejected)
         if not keep_rejected.parent.is_dir():
             raise UserError(f"{keep_rejected}: cannot be written: there is no folder {keep_rejected.parent}")
-        if real in [real_path(file_of(path)[0]) for path in chain(development.references, *raw.values())]:
+        if real in [real_path(file_of(path)[0]) for path in chain(held_out.references, *raw.values())]:
             raise UserError(f"{keep_rejected}: is an input file; choose another `keep_rejected`")
         if is_data_file(real.name) and real.parent == real_path(folder):
             raise UserError(f"{keep_rejected}: is a file of the data folder; choose another `keep_rejected`")
-    with Workers(workers) as pool, Work.open(raw, folder, prep, pool, development, like) as work:
+    with Workers(workers) as pool, Work.open(raw, folder, prep, pool, held_out, like) as work:
         _warn_of_languages(prep)
         if merge:
             _check_merge(work)
@@ -87,7 +87,7 @@ def prepare_part(
     prep: Prep,
     workers: int | None,
     part: tuple[int, int],
-    development: Development = TWO_FILES,
+    held_out: HeldOut = AS_GIVEN,
     like: Path | None = None,
 ) -> str:
     """Tokenise and clean part i of n of the training text (every n-th shard); returns a progress message.
@@ -95,7 +95,7 @@ def prepare_part(
     The shards stay in the data folder, for ``prepare`` to merge. All parts need the same arguments. Files of other runs
     are kept, because parts that start together would all delete them.
     """
-    with Workers(workers) as pool, Work.open(raw, folder, prep, pool, development, like, shared=True) as work:
+    with Workers(workers) as pool, Work.open(raw, folder, prep, pool, held_out, like, shared=True) as work:
         _warn_of_languages(prep)
         clean_shards(work, part, pool)
     done = sum(map(work.is_clean, work.shards))
@@ -214,13 +214,11 @@ def _with_merges(work: Work) -> Work:
 
 
 def _origins(work: Work) -> dict[str, list[Path]]:
-    """The files that each split was made from; a sampled development set has those of the training text."""
+    """The files that each split was made from; a sampled set has those of the training text."""
     origins = {split: [*files] for split, files in work.raw.items()}
-    if work.development.size:
-        origins["dev"] = origins["train"]
-    elif "dev" in origins:
-        origins["dev"] += work.development.references
-    return origins
+    if "dev" in origins:
+        origins["dev"] += work.held_out.references
+    return origins | dict.fromkeys(work.held_out.sizes, origins["train"])
 
 
 def _write_train(work: Work, side: SideName, kept: int, pool: Workers) -> None:
@@ -260,7 +258,7 @@ def _make_heldout(work: Work, split: str, pool: Workers) -> None:
                     raw.write(raw_text)
                     advance(lines)
     # Further references are only for scoring and are not tokenised.
-    for number, path in enumerate(work.development.references if split == "dev" else (), 1):
+    for number, path in enumerate(work.held_out.references if split == "dev" else (), 1):
         with open(folder / f"dev.raw.tgt{number}", "w", encoding="utf-8", newline="\n") as file:
             file.writelines(f"{line}\n" for line in read_lines(path))
 

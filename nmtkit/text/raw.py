@@ -3,7 +3,7 @@
 import hashlib
 import logging
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import count, islice
 from pathlib import Path
 from typing import NamedTuple
@@ -121,14 +121,14 @@ def read(path: Path) -> Content:
 
 
 def find_raw(
-    folder: Path, src: str | None, tgt: str | None, sampled: bool = False
+    folder: Path, src: str | None, tgt: str | None, sampled: Collection[str] = ()
 ) -> tuple[dict[str, Files], str, str]:
     """The raw files of each split in a folder, and the source and target language.
 
     Names are {train,dev,test}.LANGUAGE, or {train,dev,test}.SRC-TGT.tsv with the sides in the first two columns, also
-    with .gz or .zst. A language may be None if the folder has only two, and both if it has a table. sampled: dev is
-    sampled from train, so there is no warning if it is missing. Raises UserError if files are missing or the languages
-    are ambiguous.
+    with .gz or .zst. A language may be None if the folder has only two, and both if it has a table. sampled: the
+    sets that are sampled from train, so that there is no warning if they are missing. Raises UserError if files are
+    missing or the languages are ambiguous.
     """
     if not folder.is_dir():
         raise UserError(f"{folder}/: no such folder; put train.en, train.fr, ... there, or give nmtkit prep two files")
@@ -161,9 +161,11 @@ def find_raw(
         if not missing:
             raw[split] = Files(by_language[src], by_language[tgt])
             _warn_of_columns(raw[split])
-        elif split != "dev" or not sampled:
-            unless = "; set `dev_size` to sample one from train" if split == "dev" else ""
-            log.warning(f"{folder}/ has no {split}.{src} and {split}.{tgt}: there will be no {split} set{unless}")
+        elif split not in sampled:
+            log.warning(
+                f"{folder}/ has no {split}.{src} and {split}.{tgt}: there will be no {split} set; set `{split}_size` "
+                "to sample one from train"
+            )
     return raw, src, tgt
 
 

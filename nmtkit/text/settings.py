@@ -102,15 +102,21 @@ class Prep:
 
 
 @dataclass(frozen=True)
-class Development:
-    """Options of the development set."""
+class HeldOut:
+    """Options of the development and test sets."""
 
-    references: tuple[Path, ...] = ()  # further references for BLEU
-    size: int | None = None  # pairs to sample from the training text, if there is no development set
-    seed: int = 1  # of this sample
+    references: tuple[Path, ...] = ()  # further references of the development set, for BLEU
+    dev_size: int | None = None  # pairs to sample from the training text, if there is no development set
+    test_size: int | None = None  # likewise
+    seed: int = 1  # of these samples
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The number of pairs of each sampled set."""
+        return {split: size for split, size in (("dev", self.dev_size), ("test", self.test_size)) if size}
 
 
-TWO_FILES = Development()
+AS_GIVEN = HeldOut()
 
 
 def in_form(side: Side, text: str) -> str:

@@ -26,11 +26,11 @@ from nmtkit.folders import SIDES, SPLITS, ModelFolder, SideName, TextFiles
 from nmtkit.lines import file_of, locked, raw_lines, real_path, report_write_errors, write_file
 from nmtkit.machine.processes import Chunk, Workers
 from nmtkit.machine.progress import progress
-from nmtkit.text.development import sample_dev
 from nmtkit.text.hashes import repeated
+from nmtkit.text.held_out import sample
 from nmtkit.text.manifest import is_data_file, read_json, versions
 from nmtkit.text.raw import Content, Files, read, read_all, stamp
-from nmtkit.text.settings import Development, Drop, Prep, Side
+from nmtkit.text.settings import Drop, HeldOut, Prep, Side
 from nmtkit.version import __version__
 
 SHARD_LINES = 100_000  # half a minute for one process
@@ -59,7 +59,7 @@ class Work:
     """
 
     raw: Mapping[str, Files]
-    development: Development
+    held_out: HeldOut
     contents: Mapping[str, Sequence[Content]]  # of both sides of each split, then of dev's further references
     output: Path
     prep: Prep
@@ -76,25 +76,26 @@ class Work:
         output: Path,
         prep: Prep,
         pool: Workers,
-        development: Development,
+        held_out: HeldOut,
         like: Path | None,
         shared: bool = False,
     ) -> "Iterator[Work]":
         """Open and lock the run that makes ``output`` from ``raw``; ``shared`` by the parts of one run.
 
-        A sampled development set adds the rule "overlap". Raises UserError for text that is unusable or would be
+        A sampled set adds the rule "overlap". Raises UserError for text that is unusable or would be
         overwritten, and if another run holds the lock.
         """
-        if development.size:
+        if held_out.sizes:
             # In the order of ``Drop``, because the work folder is named after the settings.
             rules = tuple(rule for rule in get_args(Drop) if rule == "overlap" or rule in prep.cleaning.drop)
             prep = replace(prep, cleaning=replace(prep.cleaning, drop=rules))
-        _check_overwritten([*chain(development.references, *raw.values())], output)
-        if development.size and "dev" in raw:
-            raise UserError(f"`dev_size` {development.size}: there is already {raw['dev'].src}; use only one of them")
-        files = [file_of(path)[0] for path in chain(development.references, *raw.values())]
+        _check_overwritten([*chain(held_out.references, *raw.values())], output)
+        for split, size in held_out.sizes.items():
+            if split in raw:
+                raise UserError(f"`{split}_size` {size}: there is already {raw[split].src}; use only one of them")
+        files = [file_of(path)[0] for path in chain(held_out.references, *raw.values())]
         stamps = {path: stamp(path) for path in files}
-        contents = read_all(raw, development.references, pool)
+        contents = read_all(raw, held_out.references, pool)
         if like is None:
             src, tgt = (
                 _with_form(*each) for each in zip((prep.src, prep.tgt), raw["train"], contents["train"], strict=True)
@@ -102,8 +103,8 @@ class Work:
             prep = replace(prep, src=src, tgt=tgt)
         # With versions, because other versions may tokenise differently.
         key: dict[str, Any] = {
-            "settings": to_dict(prep), "text": contents, "dev_size": development.size, "seed": development.seed,
-            "nmtkit": __version__, "versions": versions(prep), "lines of a shard": SHARD_LINES,
+            "settings": to_dict(prep), "text": contents, "dev_size": held_out.dev_size, "test_size": held_out.test_size,
+            "seed": held_out.seed, "nmtkit": __version__, "versions": versions(prep), "lines of a shard": SHARD_LINES,
         }  # fmt: skip
         if like is not None:
             learnt = [path for side in SIDES for path in TextFiles(like).learnt(side) if path.is_file()]
@@ -115,12 +116,12 @@ class Work:
                 (folder / "shards").mkdir(exist_ok=True)
             if shared and not (folder / _PARTS).exists():
                 write_file(folder / _PARTS, json.dumps(_plain(key), indent=1))
-            if development.size:
-                dev = Files(folder / "dev-sample.src", folder / "dev-sample.tgt")
-                if not dev.tgt.exists():  # it is written last
-                    sample_dev(raw, contents["train"][0].lines, development.size, development.seed, prep, dev)
-                raw, contents = {**raw, "dev": dev}, {**contents, "dev": [read(path) for path in dev]}
-            work = cls(raw, development, contents, output, prep, folder, like, _plain(key), stamps)
+            sampled = {split: Files(*(folder / f"{split}-sample.{side}" for side in SIDES)) for split in held_out.sizes}
+            if any(not files.tgt.exists() for files in sampled.values()):  # of each set it is written last
+                sample(raw, contents["train"][0].lines, held_out, prep, sampled)
+            raw = {**raw, **sampled}
+            contents = {**contents, **{split: [*map(read, files)] for split, files in sampled.items()}}
+            work = cls(raw, held_out, contents, output, prep, folder, like, _plain(key), stamps)
             done = sum(map(work.is_clean, work.shards))
             if done:
                 log.info(f"resuming: {done} of {len(work.shards)} shards are done")

@@ -51,7 +51,9 @@ def diagnose(options: DoctorOptions) -> Diagnosis:
     if languages == (None, None) and TextFiles(data).settings.is_file():
         prep = load_prep(data)
         languages = prep.src.language, prep.tgt.language
-    files, src, tgt = find_raw(raw, *languages, sampled=True)  # a missing development set is reported below
+    # A missing development set is reported below; prep may have sampled a test set.
+    sampled = ["dev", *(["test"] if (data / "test.src").exists() else [])]
+    files, src, tgt = find_raw(raw, *languages, sampled)
     findings = examine_text(files, src, tgt)
     if "dev" not in files and not (data / "dev.src").exists():  # prep may have sampled one from the training text
         remedy = "nmtkit prep --dev-size samples one from the training text"

@@ -1,7 +1,7 @@
 """``prep``: raw parallel text to a data folder."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast, get_args
@@ -10,7 +10,7 @@ from nmtkit.errors import UserError, check_choice
 from nmtkit.folders import ModelFolder, TextFiles
 from nmtkit.lines import real_path
 from nmtkit.options import Option, by_keyword, option, options_of
-from nmtkit.text.settings import MOSES, Cleaning, Development, Drop, Prep, Side, Tokenizer, load_prep
+from nmtkit.text.settings import MOSES, Cleaning, Drop, HeldOut, Prep, Side, Tokenizer, load_prep
 from nmtkit.workflow.shared import JOBS, RAW, SOURCE_LANGUAGE, TARGET_LANGUAGE, several
 
 if TYPE_CHECKING:
@@ -43,7 +43,9 @@ class PrepOptions:
         metavar="FILE"))
     dev_size: int | None = option(None, Option(
         "Sample a development set of this many pairs from the training text.", SETS, at_least=1))
-    seed: int = option(Development.seed, Option("Random seed for --dev-size.", SETS, at_least=0))
+    test_size: int | None = option(None, Option(
+        "Sample a test set of this many pairs from the training text.", SETS, at_least=1))
+    seed: int = option(HeldOut.seed, Option("Random seed for --dev-size and --test-size.", SETS, at_least=0))
 
     like: Path | str | None = option(None, Option(
         "Tokenise, truecase and segment as in this data or model folder, with the models learnt there.", TOKENS,
@@ -113,6 +115,8 @@ def prepare(options: PrepOptions) -> "PrepReport | str":
     """
     _check(options)
     like, shard, output = options.like, options.shard, Path(options.output)
+    references = tuple(map(Path, options.dev_reference))
+    held_out = HeldOut(references, options.dev_size, options.test_size, options.seed)
     from nmtkit.text import prep as text_prep
 
     # The dataclasses check their values; their ValueError becomes a UserError.
@@ -126,7 +130,7 @@ def prepare(options: PrepOptions) -> "PrepReport | str":
             if (src_lang, tgt_lang) != (alike.src.language, alike.tgt.language):
                 theirs = f"from {alike.src.language} to {alike.tgt.language}"
                 raise UserError(f"`like` {like}: is {theirs}, not from {src_lang} to {tgt_lang}")
-        files, src, tgt = _files(options, src_lang, tgt_lang)
+        files, src, tgt = _files(options, src_lang, tgt_lang, held_out.sizes)
         if TextFiles(output).settings.is_file():
             there = load_prep(output)
             if (there.src.language, there.tgt.language) != (src, tgt):
@@ -135,11 +139,10 @@ def prepare(options: PrepOptions) -> "PrepReport | str":
         settings = alike or _settings(options, src, tgt, cleaning)
     except ValueError as error:
         raise UserError(str(error)) from None
-    development = Development(tuple(map(Path, options.dev_reference)), options.dev_size, options.seed)
     if shard:
-        return text_prep.prepare_part(files, output, settings, options.jobs, _part(shard), development, folder)
+        return text_prep.prepare_part(files, output, settings, options.jobs, _part(shard), held_out, folder)
     rejected = None if options.keep_rejected is None else Path(options.keep_rejected)
-    return text_prep.prepare(files, output, settings, options.jobs, rejected, options.merge, development, folder)
+    return text_prep.prepare(files, output, settings, options.jobs, rejected, options.merge, held_out, folder)
 
 
 prep = by_keyword(PrepOptions, prepare, "prep")
@@ -212,13 +215,15 @@ def _names(arguments: Sequence[str]) -> str:
     return ", ".join(f"`{name}`" for name in arguments)
 
 
-def _files(options: PrepOptions, src: str | None, tgt: str | None) -> "tuple[Mapping[str, Files], str, str]":
-    """The files of each set, named or in the folder ``raw``, and the two languages."""
+def _files(
+    options: PrepOptions, src: str | None, tgt: str | None, sampled: Collection[str]
+) -> "tuple[Mapping[str, Files], str, str]":
+    """The files of each set, named or in the folder ``raw``, and the two languages; ``sampled`` sets have none."""
     from nmtkit.text.raw import Files, find_raw, language_of, names_swapped
 
     # Named files replace all sets of the folder, so that none of these is used unnoticed.
     if options.train is None:
-        return find_raw(Path(options.raw), src, tgt, options.dev_size is not None)
+        return find_raw(Path(options.raw), src, tgt, sampled)
     named = {"train": options.train, "dev": options.dev, "test": options.test}
     files = {split: Files(*map(Path, pair)) for split, pair in named.items() if pair}
     src, tgt = src or language_of(files["train"].src), tgt or language_of(files["train"].tgt)

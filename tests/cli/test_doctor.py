@@ -83,14 +83,16 @@ def test_languages_are_those_of_the_data_folder_if_it_exists(nmtkit: Run, folder
 def test_without_the_development_set_that_training_needs_the_status_is_1(nmtkit: Run, folder: Path) -> None:
     for language in ("en", "fr"):
         (folder / "raw" / f"dev.{language}").unlink()
+        (folder / "raw" / f"test.{language}").unlink()
         with open(folder / "raw" / f"train.{language}", "a") as file:
             file.writelines(f"{language} {n}\n" for n in range(8))
     found = "raw: no development set, without which nmtkit train fails; nmtkit prep --dev-size samples one from the "
-    status, out, _ = nmtkit("doctor", "-s", "en")
+    status, out, err = nmtkit("doctor", "-s", "en")
     assert (status, out) == (1, f"{found}training text\n")
-    assert nmtkit("prep", "-s", "en", "--words", "--dev-size", 2, "-j1").status == 0
+    assert "there will be no test set; set nmtkit prep --test-size to sample one from train\n" in err
+    assert nmtkit("prep", "-s", "en", "--words", "--dev-size", 2, "--test-size", 1, "-j1").status == 0
     status, _, err = nmtkit("doctor", "-s", "en")
-    assert (status, "there will be no dev set" in err) == (0, False)  # it was sampled
+    assert (status, "there will be no" in err) == (0, False)  # they were sampled
 
 
 def test_words_that_an_encoded_text_does_not_know_are_found(nmtkit: Run) -> None:

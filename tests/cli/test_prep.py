@@ -175,11 +175,16 @@ def test_a_text_without_a_development_set_gets_one_out_of_itself(nmtkit: Run, fo
     warned = nmtkit("prep", "-s", "en", "-j1", "--words").err
     remedy = "there will be no dev set; set --dev-size to sample one from train\n"
     assert f"raw/ has no dev.en and dev.fr: {remedy}" in warned
+    assert "there will be no test set; set --test-size to sample one from train\n" in warned
     assert "has no dev" not in nmtkit("prep", "-s", "en", "-j1", "--words", "--dev-size", 1).err
-    options = "--train text.en text.fr --dev-size 10 --words -j1"
+    options = "--train text.en text.fr --dev-size 10 --test-size 20 --words -j1"
     assert nmtkit("prep", *options.split(), "--seed", "3").status == 0
-    assert (folder / "data" / "dev.src").read_text().count("\n") == 10
-    assert (folder / "data" / "train.src").read_text().count("\n") == 90
+    sizes = {split: (folder / "data" / f"{split}.src").read_text().count("\n") for split in ("train", "dev", "test")}
+    assert sizes == {"train": 70, "dev": 10, "test": 20}
+    references = (folder / "data" / "test.raw.tgt").read_text().splitlines()
+    assert [
+        line.replace("en", "fr") for line in (folder / "data" / "test.raw.src").read_text().splitlines()
+    ] == references
     sampled = {}
     for name, seed in (("three", 3), ("again", 3), ("four", 4)):
         assert nmtkit("prep", *options.split(), "--seed", seed, "-o", name).status == 0

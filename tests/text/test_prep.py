@@ -6,6 +6,7 @@ import json
 import os
 import random
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -29,7 +30,7 @@ from nmtkit.text.pipeline import TextPipeline, copy_prep
 from nmtkit.text.prep import prep_like, prepare, prepare_part
 from nmtkit.text.raw import Files, find_raw, language_of
 from nmtkit.text.rules import broken_rule
-from nmtkit.text.settings import Cleaning, Development, Prep, Segmentation, Side, Tokenizer, load_prep
+from nmtkit.text.settings import Cleaning, HeldOut, Prep, Segmentation, Side, Tokenizer, load_prep
 from nmtkit.text.work import Shard
 
 Form: TypeAlias = Literal["NFC", "NFD"]
@@ -358,7 +359,7 @@ def test_pairs_sampled_for_the_development_set_are_not_lost(
 ) -> None:
     raw = lose(tmp_path, lost)
     write(raw["train"].src, [f"number {n}" for n in range(100)])
-    prepare(raw, tmp_path / "data", WORDS, workers=1, development=Development(size=30))
+    prepare(raw, tmp_path / "data", WORDS, workers=1, held_out=HeldOut(dev_size=30))
     warnings = [record.message for record in caplog.records if record.levelname == "WARNING"]
     assert [text[:69] for text in warnings] == warned * [
         "11 of the 100 training pairs (11%) are left out, most of them for an "
@@ -817,7 +818,7 @@ def test_shards_that_were_made_as_parts_are_not_deleted_for_a_run_with_other_set
     drawn = {split: files for split, files in raw.items() if split != "dev"}
     changed = re.escape("(cleaning.drop [], now ['overlap']; dev_size None, now 3; text dev ") + r"\w+ \w+, now none\)"
     with pytest.raises(UserError, match=changed):
-        prepare(drawn, tmp_path / "data", BPE, 1, development=Development(size=3))
+        prepare(drawn, tmp_path / "data", BPE, 1, held_out=HeldOut(dev_size=3))
     prepare(raw, tmp_path / "data", BPE, 1)
     assert contents(tmp_path / "data") == contents(tmp_path / "whole")
 
@@ -912,11 +913,11 @@ import sys
 from pathlib import Path
 from nmtkit.text import raw, work
 from nmtkit.machine.processes import Workers
-from nmtkit.text.settings import Development, load_prep
+from nmtkit.text.settings import HeldOut, load_prep
 files, _, _ = raw.find_raw(Path(sys.argv[1]), "en", "fr")
 settings = load_prep(Path(sys.argv[2]))
 shared = len(sys.argv) > 4
-with Workers(1) as pool, work.Work.open(files, Path(sys.argv[3]), settings, pool, Development(), None, shared):
+with Workers(1) as pool, work.Work.open(files, Path(sys.argv[3]), settings, pool, HeldOut(), None, shared):
     print(flush=True)
     sys.stdin.read()
 """
@@ -965,9 +966,9 @@ def test_parts_of_one_run_are_made_at_the_same_time_but_not_merged(raw: dict[str
 def test_every_reference_of_the_development_set_is_kept(raw: dict[str, Files], tmp_path: Path) -> None:
     for number in (1, 2):
         write(tmp_path / f"more{number}", [f"Une phrase {number}.{n}" for n in range(12)])
-    development = Development((tmp_path / "more1", tmp_path / "more2"))
+    held_out = HeldOut((tmp_path / "more1", tmp_path / "more2"))
     prepare(raw, tmp_path / "two", BPE, workers=1)
-    report = prepare(raw, tmp_path / "four", BPE, workers=1, development=development)
+    report = prepare(raw, tmp_path / "four", BPE, workers=1, held_out=held_out)
     two, four = contents(tmp_path / "two"), contents(tmp_path / "four")
     assert four.pop("dev.raw.tgt1") == (tmp_path / "more1").read_bytes()
     assert four.pop("dev.raw.tgt2") == (tmp_path / "more2").read_bytes()
@@ -975,7 +976,7 @@ def test_every_reference_of_the_development_set_is_kept(raw: dict[str, Files], t
     assert [path.name for path in reference_files(tmp_path / "four", "dev")] == [
         "dev.raw.tgt", "dev.raw.tgt1", "dev.raw.tgt2",
     ]  # fmt: skip
-    assert report.manifest["raw"]["dev"] == [*map(str, raw["dev"]), *map(str, development.references)]
+    assert report.manifest["raw"]["dev"] == [*map(str, raw["dev"]), *map(str, held_out.references)]
     assert verify(tmp_path / "four").endswith("all 15 files are as prep wrote them")
     prepare(raw, tmp_path / "four", BPE, workers=1)
     assert contents(tmp_path / "four") == two  # what an older folder had is gone
@@ -984,10 +985,10 @@ def test_every_reference_of_the_development_set_is_kept(raw: dict[str, Files], t
 def test_references_have_a_line_for_every_line_of_the_development_set(raw: dict[str, Files], tmp_path: Path) -> None:
     write(tmp_path / "more", ["Une phrase."])
     with pytest.raises(UserError, match=r"dev\.en has 12 lines but .*more has 1; they must be aligned"):
-        prepare(raw, tmp_path / "data", BPE, workers=1, development=Development((tmp_path / "more",)))
+        prepare(raw, tmp_path / "data", BPE, workers=1, held_out=HeldOut((tmp_path / "more",)))
     del raw["dev"]
     with pytest.raises(UserError, match=r"more: a reference needs a development set; give its two files"):
-        prepare(raw, tmp_path / "data", BPE, workers=1, development=Development((tmp_path / "more",)))
+        prepare(raw, tmp_path / "data", BPE, workers=1, held_out=HeldOut((tmp_path / "more",)))
 
 
 @pytest.fixture
@@ -1005,7 +1006,7 @@ def pairs_of(folder: Path, split: str) -> list[tuple[str, str]]:
 
 
 def test_a_development_set_is_drawn_from_the_training_text(repetitive: dict[str, Files], tmp_path: Path) -> None:
-    report = prepare(repetitive, tmp_path / "data", BPE, workers=1, development=Development(size=50))
+    report = prepare(repetitive, tmp_path / "data", BPE, workers=1, held_out=HeldOut(dev_size=50))
     train, dev = pairs_of(tmp_path / "data", "train"), pairs_of(tmp_path / "data", "dev")
     assert len(dev) == len(set(dev)) == 50
     assert not set(train) & set(dev)
@@ -1020,12 +1021,38 @@ def test_a_development_set_is_drawn_from_the_training_text(repetitive: dict[str,
     assert sum(tgt != "" for tgt in raw[1]) == len(train) + report.manifest["cleaning"]["overlap"]["count"]
 
 
+def test_a_test_set_is_sampled_beside_the_development_set(repetitive: dict[str, Files], tmp_path: Path) -> None:
+    alone = prepare(repetitive, tmp_path / "alone", BPE, workers=1, held_out=HeldOut(dev_size=50))
+    report = prepare(repetitive, tmp_path / "data", BPE, workers=1, held_out=HeldOut(dev_size=50, test_size=40))
+    train, dev, test = (pairs_of(tmp_path / "data", split) for split in ("train", "dev", "test"))
+    assert len(test) == len(set(test)) == 40
+    assert len(dev) == len(set(dev)) == 50
+    assert not set(test) & {*train, *dev}
+    raw = [[*read_lines(path)] for path in repetitive["train"]]
+    sampled = [[*read_lines(tmp_path / "data" / f"test.raw.{side}")] for side in ("src", "tgt")]
+    assert {*zip(*sampled, strict=True)} <= {*zip(*raw, strict=True)}
+    assert report.manifest["raw"]["test"] == report.manifest["raw"]["train"] == alone.manifest["raw"]["dev"]
+    assert "test" not in alone.manifest["raw"]
+
+
+def test_a_sampled_test_set_shares_no_pair_with_a_given_development_set(
+    repetitive: dict[str, Files], tmp_path: Path
+) -> None:
+    repetitive["dev"] = Files(tmp_path / "dev.en", tmp_path / "dev.fr")
+    write(repetitive["dev"].src, [f"A sentence,  number {n}." for n in range(150)])
+    write(repetitive["dev"].tgt, [f"Phrase {n}  !" for n in range(150)])
+    prepare(repetitive, tmp_path / "data", BPE, workers=1, held_out=HeldOut(test_size=50))
+    train, dev, test = (pairs_of(tmp_path / "data", split) for split in ("train", "dev", "test"))
+    assert len(test) == 50
+    assert not set(test) & {*train, *dev}
+
+
 def test_a_drawn_development_set_shares_no_pair_with_the_test_set(repetitive: dict[str, Files], tmp_path: Path) -> None:
     tested = [(f"A sentence,  number {n}.", f"Phrase {n}  !") for n in range(150)]
     repetitive["test"] = Files(tmp_path / "test.en", tmp_path / "test.fr")
     for path, lines in zip(repetitive["test"], zip(*tested, strict=True), strict=True):
         write(path, [*lines])
-    prepare(repetitive, tmp_path / "data", BPE, workers=1, development=Development(size=50))
+    prepare(repetitive, tmp_path / "data", BPE, workers=1, held_out=HeldOut(dev_size=50))
     dev, test = (pairs_of(tmp_path / "data", split) for split in ("dev", "test"))
     assert len(dev) == 50
     assert not set(dev) & set(test)
@@ -1035,7 +1062,7 @@ def test_the_sampled_development_set_depends_on_the_seed_only(
     repetitive: dict[str, Files], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, seed in (("first", 1), ("second", 1), ("other", 2)):
-        prepare(repetitive, tmp_path / name, BPE, workers=1, development=Development(size=50, seed=seed))
+        prepare(repetitive, tmp_path / name, BPE, workers=1, held_out=HeldOut(dev_size=50, seed=seed))
         monkeypatch.setattr("nmtkit.text.work.SHARD_LINES", 70)
     assert contents(tmp_path / "first") == contents(tmp_path / "second")
     assert pairs_of(tmp_path / "first", "dev") != pairs_of(tmp_path / "other", "dev")
@@ -1045,31 +1072,37 @@ def test_parts_made_apart_draw_the_same(
     repetitive: dict[str, Files], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("nmtkit.text.work.SHARD_LINES", 200)
-    development = Development(size=50)
-    prepare(repetitive, tmp_path / "whole", BPE, workers=1, development=development)
+    held_out = HeldOut(dev_size=50)
+    prepare(repetitive, tmp_path / "whole", BPE, workers=1, held_out=held_out)
     for i in (1, 2):
-        prepare_part(repetitive, tmp_path / "data", BPE, 1, (i, 2), development)
-    prepare(repetitive, tmp_path / "data", BPE, workers=1, merge=True, development=development)
+        prepare_part(repetitive, tmp_path / "data", BPE, 1, (i, 2), held_out)
+    prepare(repetitive, tmp_path / "data", BPE, workers=1, merge=True, held_out=held_out)
     assert contents(tmp_path / "data") == contents(tmp_path / "whole")
 
 
 @pytest.mark.parametrize(
-    ("size", "message"),
+    ("dev", "test", "message"),
     [
-        (301, "`dev_size` 301: more than half of the 600 pairs"),
-        (290, "`dev_size` 290: only 2.. of 600 sampled pairs are distinct and pass the cleaning rules; use"),
+        (301, None, "`dev_size` 301: more than half of the 600 pairs"),
+        (290, None, "`dev_size` 290: only 2.. of 600 sampled pairs are distinct and pass the cleaning rules; use"),
+        (200, 101, "`dev_size` 200 and `test_size` 101: more than half of the 600 pairs"),
+        (None, 301, "`test_size` 301: more than half of the 600 pairs"),
     ],
 )
-def test_too_large_a_development_set_is_refused(
-    repetitive: dict[str, Files], tmp_path: Path, size: int, message: str
+def test_too_large_a_sample_is_refused(
+    repetitive: dict[str, Files], tmp_path: Path, dev: int | None, test: int | None, message: str
 ) -> None:
     with pytest.raises(UserError, match=message):
-        prepare(repetitive, tmp_path / "data", BPE, workers=1, development=Development(size=size))
+        prepare(repetitive, tmp_path / "data", BPE, workers=1, held_out=HeldOut(dev_size=dev, test_size=test))
 
 
-def test_an_existing_development_set_is_not_sampled(raw: dict[str, Files], tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"`dev_size` 5: there is already .*dev\.en; use only one of them"):
-        prepare(raw, tmp_path / "data", BPE, workers=1, development=Development(size=5))
+@pytest.mark.parametrize("split", ["dev", "test"])
+def test_an_existing_set_is_not_sampled(raw: dict[str, Files], tmp_path: Path, split: str) -> None:
+    raw["test"] = Files(*(path.with_name(f"test{path.suffix}") for path in raw["dev"]))
+    for path, copy in zip(raw["dev"], raw["test"], strict=True):
+        shutil.copy(path, copy)
+    with pytest.raises(UserError, match=rf"`{split}_size` 5: there is already .*{split}\.en; use only one of them"):
+        prepare(raw, tmp_path / "data", BPE, workers=1, held_out=HeldOut(**{f"{split}_size": 5}))
 
 
 @pytest.mark.parametrize(("form", "other"), [("NFC", "NFD"), ("NFD", "NFC")])

@@ -1,0 +1,58 @@
+"""Development and test sets sampled from the training text."""
+
+import random
+from collections.abc import Iterable, Mapping
+from itertools import chain, islice
+
+from nmtkit.errors import UserError
+from nmtkit.lines import read_lines, write_file
+from nmtkit.machine.progress import progress
+from nmtkit.text.hashes import pair_hash
+from nmtkit.text.pipeline import TextPipeline
+from nmtkit.text.raw import Files
+from nmtkit.text.rules import broken_rule
+from nmtkit.text.settings import HeldOut, Prep
+
+
+def sample(raw: Mapping[str, Files], lines: int, held_out: HeldOut, prep: Prep, output: Mapping[str, Files]) -> None:
+    """Sample pairs of the ``lines`` training pairs of ``raw`` and write them, in corpus order, to files for each set.
+
+    They are distinct, pass the cleaning rules and are not in a given set. The rule "overlap", which ``prep`` must
+    have, removes them and their duplicates from the training text. Raises UserError if there are too few.
+    """
+    size = sum(held_out.sizes.values())
+    wanted = " and ".join(f"`{split}_size` {number}" for split, number in held_out.sizes.items())
+    if 2 * size > lines:
+        raise UserError(f"{wanted}: more than half of the {lines} pairs of the training text; use fewer")
+    # More than needed, because some are rejected; few enough to fit into memory.
+    numbers = random.Random(held_out.seed).sample(range(1, lines + 1), min(lines, 4 * size + 1000))
+    kept = set(numbers)
+    with progress(f"sampling {size:,} pairs of train for {' and '.join(held_out.sizes)}", lines):
+        pairs = enumerate(zip(*map(read_lines, raw["train"]), strict=True), 1)
+        candidates = {number: pair for number, pair in pairs if number in kept}
+    pipelines = TextPipeline(prep.src), TextPipeline(prep.tgt)
+
+    def tokenize(pair: Iterable[str]) -> list[list[str]]:
+        return [pipeline.tokenize(line) for pipeline, line in zip(pipelines, pair, strict=True)]
+
+    given = [zip(*map(read_lines, raw[split]), strict=True) for split in ("dev", "test") if split in raw]
+    known = frozenset(pair_hash(*tokenize(pair)) for pair in chain(*given))
+    seen, chosen = set[bytes](), list[int]()
+    # In random order, so that the first ``size`` are a random sample.
+    for number in numbers:
+        pair = candidates[number]
+        src_words, tgt_words = tokenize(pair)
+        hashed = pair_hash(src_words, tgt_words)
+        if hashed not in seen and not broken_rule("".join(pair), src_words, tgt_words, prep, known):
+            chosen.append(number)
+            seen.add(hashed)
+        if len(chosen) == size:
+            break
+    if len(chosen) < size:
+        usable = f"only {len(chosen)} of {len(numbers)} sampled pairs are distinct and pass the cleaning rules"
+        raise UserError(f"{wanted}: {usable}; use fewer")
+    left = iter(chosen)
+    for split, share in held_out.sizes.items():
+        ordered = sorted(islice(left, share))
+        for side, path in enumerate(output[split]):
+            write_file(path, "".join(candidates[number][side] + "\n" for number in ordered))
