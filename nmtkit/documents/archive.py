@@ -7,6 +7,7 @@ import shutil
 import struct
 import zipfile
 import zlib
+from html.entities import html5
 
 from lxml import etree
 
@@ -19,6 +20,8 @@ _TEXT = 50 << 20  # bytes of an XML file, whose tree takes about ten times as mu
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"  # the first bytes of doc, of ppt, and of an encrypted docx or pptx
 _DAMAGE = (zipfile.BadZipFile, EOFError, NotImplementedError, OSError, ValueError, struct.error)  # of zipfile
 _PARSER = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False, strip_cdata=False)
+# What is not markup (CDATA, comments, processing instructions), or an entity; group 1 is its name and semicolon.
+_ENTITY = re.compile(rb"<!\[CDATA\[.*?\]\]>|<!--.*?-->|<\?.*?\?>|&([A-Za-z][A-Za-z0-9]*;)", re.DOTALL)
 
 
 class Archive:
@@ -75,9 +78,10 @@ class Archive:
 
 
 class Xml:
-    """An XML file as a tree that can be changed. Nothing outside the file is read, and no entity is expanded.
+    """An XML file as a tree that can be changed. Nothing outside the file is read.
 
-    Raises UserError, beginning with ``name``, if the file is too large, not well-formed or declares entities.
+    Entities of HTML, which the DTD of XHTML declares, become characters; no other entity is expanded. Raises UserError,
+    beginning with ``name``, if the file is too large, not well-formed or declares entities.
     """
 
     def __init__(self, data: bytes, name: str = "") -> None:
@@ -89,6 +93,8 @@ class Xml:
         internal = self.tree.docinfo.internalDTD
         if internal is not None and any(True for _ in internal.iterentities()):
             raise UserError(f"{name}declares XML entities, which are not supported; replace them by their text")
+        if self.tree.docinfo.doctype and (expanded := _ENTITY.sub(_reference, data)) != data:
+            self.tree = etree.ElementTree(etree.fromstring(expanded, _PARSER))
         declared = re.match(rb"(?:\xef\xbb\xbf)?(?:<\?xml[^>]*\?>\s*)?", data)
         self._before, self._after = declared[0] if declared else b"", b"\n" if data.endswith(b"\n") else b""
         self._end = b"\n" if b"\0" in data else line_end(data.decode("latin-1")).encode()  # zero bytes: UTF-16
@@ -99,6 +105,12 @@ class Xml:
         undeclared = not self._before and encoding.lower() != "utf-8"
         content: bytes = etree.tostring(self.tree, xml_declaration=undeclared, encoding=encoding)
         return self._before + (content + self._after).replace(b"\n", self._end)
+
+
+def _reference(match: re.Match[bytes]) -> bytes:
+    """References to the characters of an entity of HTML, or anything else as it is."""
+    characters = html5.get((match[1] or b"").decode("ascii"))
+    return "".join(f"&#{ord(character)};" for character in characters).encode("ascii") if characters else match[0]
 
 
 def _check_size(size: int, name: str) -> None:

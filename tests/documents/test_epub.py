@@ -18,6 +18,18 @@ def test_the_number_of_a_note_is_no_text() -> None:
     assert f"<p>A MAN{note} IS</p>".encode() in unpacked(capitals("a.epub", book))["book/one 1.xhtml"]
 
 
+def test_the_entities_of_xhtml_are_characters_of_its_text() -> None:
+    doctype = '<!DOCTYPE html PUBLIC "-//W3C//DTD XHTML 1.1//EN" "http://www.w3.org/TR/xhtml11/DTD/xhtml11.dtd">'
+    page = (
+        f'{doctype}\n<html xmlns="http://www.w3.org/1999/xhtml"><body>'
+        '<p title="caf&eacute; &amp;">it can&rsquo;t&nbsp;be &lt; &own;</p><pre><![CDATA[&nbsp;]]></pre></body></html>'
+    )
+    book = archive({**unpacked(FILES["a.epub"]), "book/one 1.xhtml": page})
+    assert [segment.text for segment in read("a.epub", book).segments] == ["it can\u2019t\xa0be <"]
+    written = unpacked(capitals("a.epub", book))["book/one 1.xhtml"].decode()
+    assert written == page.replace("&eacute;", "\xe9").replace("it can&rsquo;t&nbsp;be", "IT CAN\u2019T\xa0BE")
+
+
 def test_a_chapter_declares_the_language_of_its_translation() -> None:
     page = b'<html xmlns="http://www.w3.org/1999/xhtml" lang="en" xml:lang="en"><body><p>a</p></body></html>'
     book = archive({**unpacked(FILES["a.epub"]), "book/one 1.xhtml": page})
