@@ -27,15 +27,13 @@ Run = tuple[Node, Node | None, list[Node]]  # inline nodes between blocks: paren
 
 # Inline elements; those in _SPLITS may be repeated around several parts of their words.
 _SPLITS = frozenset("b big em font i mark nobr s small span strike strong u".split())
-_INLINE = _SPLITS | frozenset(
-    "a abbr acronym bdi bdo cite data del dfn ins label output q ruby rb rp rt sub sup".split()
-)
+_INLINE = _SPLITS | frozenset("a abbr acronym bdi bdo cite data del dfn ins label output q ruby rb sub sup".split())
 _SCRIPTS = ("sub", "sup")
 _COPIED = frozenset("code kbd samp tt var".split())  # inline elements whose text is copied
 # Inline elements whose content is neither translated nor part of the text.
 _LEFT = frozenset(
-    "applet area audio base br canvas embed iframe img input link map math meta noframes object param picture script "
-    "select style svg template textarea time track video wbr".split()
+    "applet area audio base br canvas embed iframe img input link map math meta noframes object param picture rp rt "
+    "rtc script select style svg template textarea time track video wbr".split()
 )
 _APART = frozenset("pre xmp".split())  # blocks that are not translated
 _VOID = ("source", "track", "wbr")  # elements without content that libxml2 does not know as such

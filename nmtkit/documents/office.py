@@ -38,7 +38,8 @@ _PARAGRAPHS = [
         "http://purl.oclc.org/ooxml/drawingml/main",
     )
 ]
-_CONTAINERS = {"hyperlink", "ins", "moveTo", "smartTag", "customXml", "sdt", "dir", "bdo"}
+_CONTAINERS = {"hyperlink", "ins", "moveTo", "smartTag", "customXml", "sdt", "dir", "bdo", "ruby"}
+_INNER = {"sdt": "sdtContent", "ruby": "rubyBase"}  # the element of a container that has its text
 _DROPPED = {"rPr", "proofErr", "lastRenderedPageBreak", "softHyphen"}  # properties, spelling checks, breaks
 _LAYOUT = {"tab": "\t", "ptab": "\t", "br": " ", "cr": " "}  # white space between words
 # The properties of paragraphs and runs that stand after the writing direction (ECMA-376, 17.3.1.26 and 17.3.2.28).
@@ -57,7 +58,7 @@ _ODF_STYLE = "{urn:oasis:names:tc:opendocument:xmlns:style:1.0}"
 _ODF_ROLES: dict[str, Role] = {
     f"{_ODF_TEXT}span": "splits", f"{_ODF_TEXT}a": "whole", f"{_ODF_TEXT}meta": "whole",
     f"{_ODF_TEXT}tab": "layout", f"{_ODF_TEXT}line-break": "layout", f"{_ODF_TEXT}s": "layout",
-    f"{_ODF_TEXT}soft-page-break": "dropped",
+    f"{_ODF_TEXT}soft-page-break": "dropped", f"{_ODF_TEXT}ruby": "whole", f"{_ODF_TEXT}ruby-base": "whole",
 }  # fmt: skip
 # Elements whose paragraphs are not translated: comments and deleted text.
 _ODF_ASIDE = ["{urn:oasis:names:tc:opendocument:xmlns:office:1.0}annotation", f"{_ODF_TEXT}tracked-changes"]
@@ -210,9 +211,10 @@ def _steps(content: Iterable[Element]) -> Iterator[Step]:
         elif name == "r":
             properties = node.find("{*}rPr")
             for inner in node:
-                yield from _node(inner, properties, in_run=True)
+                is_ruby = local_name(inner) == "ruby"
+                yield from _steps([inner]) if is_ruby else _node(inner, properties, in_run=True)
         elif name in _CONTAINERS and any(text.text for text in node.iter("{*}t")):
-            content = node.find("{*}sdtContent") if name == "sdt" else node
+            content = node.find(f"{{*}}{_INNER[name]}") if name in _INNER else node
             yield Step("start", node)
             yield from _steps(_content(node if content is None else content))
             yield Step("end")
@@ -359,12 +361,15 @@ def _switch(node: Element, name: str, on: bool, later: frozenset[str]) -> None:
 
 
 def _shell(parent: Element, container: Element) -> Element:
-    """Append a container without its content to ``parent``; returns the element for the content."""
+    """Append a container without its text to ``parent``; returns the element for the text."""
+    name, namespace = local_name(container), etree.QName(container).namespace
+    if name == "ruby":
+        parent = etree.SubElement(parent, f"{{{namespace}}}r")
     made = etree.SubElement(parent, container.tag, dict(container.attrib), container.nsmap)
     for node in container:
-        if local_name(node).endswith("Pr"):
+        if local_name(node).endswith("Pr") or local_name(node) == "rt":
             made.append(alone(copy.deepcopy(node)))
-    return etree.SubElement(made, container.tag + "Content") if local_name(container) == "sdt" else made
+    return etree.SubElement(made, f"{{{namespace}}}{_INNER[name]}") if name in _INNER else made
 
 
 def _look(properties: Any) -> Hashable:

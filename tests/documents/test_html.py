@@ -120,6 +120,14 @@ def test_a_space_beside_what_is_no_text_stays_there(page: str, written: str) -> 
     assert read(page).write(read(page).segments).decode() == written
 
 
+def test_the_reading_of_a_word_is_no_text_and_stays_above_it() -> None:
+    page = read("<p>in <ruby>to<rp>(</rp><rt>higashi</rt><rp>)</rp>kyo<rt>miyako</rt></ruby>.</p>")
+    [segment] = page.segments
+    assert segment.text == "in tokyo."
+    written = page.write([replace(segment, text="IN TOKYO.")]).decode()
+    assert written == ("<p>IN <ruby>TO<rp>(</rp><rt>higashi</rt><rp>)</rp>KYO<rt>miyako</rt></ruby>.</p>")
+
+
 def test_copied_text_with_markup_is_copied_whole() -> None:
     [segment] = read("a <code><i>b</i> c</code>").segments
     assert [segment.text[start:end] for start, end in segment.keep] == ["b c"]

@@ -166,6 +166,21 @@ def test_content_controls_keep_their_properties() -> None:
     assert document(capitals("a.docx", data)) == document(data).replace("your", "YOUR").replace("choice", "CHOICE")
 
 
+def test_a_word_with_its_reading_above_is_translated_and_the_reading_stays() -> None:
+    reading = f"<w:rubyPr/><w:rt>{RUN.format('', 'miyako')}</w:rt>"
+    word = f"<w:r><w:ruby>{reading}<w:rubyBase>{RUN.format('', 'tokyo')}</w:rubyBase></w:ruby></w:r>"
+    for name, data in (
+        ("a.docx", docx(paragraph(RUN.format("", "in "), word))),
+        ("a.odt", odt("<text:p>in <text:ruby><text:ruby-base>tokyo</text:ruby-base><text:ruby-text>miyako"
+                      "</text:ruby-text></text:ruby></text:p>")),
+    ):  # fmt: skip
+        assert texts(name, data) == ["in tokyo"]
+        assert unpacked(capitals(name, data)) == {
+            file: content.replace(b">in ", b">IN ").replace(b"tokyo", b"TOKYO")
+            for file, content in unpacked(data).items()
+        }
+
+
 def test_numbers_alone_are_left_alone() -> None:
     assert texts("a.docx", docx(paragraph(RUN.format("", "12.5 %")) + paragraph())) == []
 
