@@ -59,6 +59,7 @@ _ODF_ROLES: dict[str, Role] = {
     f"{_ODF_TEXT}span": "splits", f"{_ODF_TEXT}a": "whole", f"{_ODF_TEXT}meta": "whole",
     f"{_ODF_TEXT}tab": "layout", f"{_ODF_TEXT}line-break": "layout", f"{_ODF_TEXT}s": "layout",
     f"{_ODF_TEXT}soft-page-break": "dropped", f"{_ODF_TEXT}ruby": "whole", f"{_ODF_TEXT}ruby-base": "whole",
+    "{urn:org:documentfoundation:names:experimental:office:xmlns:loext:1.0}content-control": "whole",
 }  # fmt: skip
 # Elements whose paragraphs are not translated: comments and deleted text.
 _ODF_ASIDE = ["{urn:oasis:names:tc:opendocument:xmlns:office:1.0}annotation", f"{_ODF_TEXT}tracked-changes"]

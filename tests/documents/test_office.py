@@ -164,6 +164,11 @@ def test_content_controls_keep_their_properties() -> None:
     control = f"<w:sdt><w:sdtPr><w:id/></w:sdtPr><w:sdtContent>{RUN.format('', 'choice')}</w:sdtContent></w:sdt>"
     data = docx(paragraph(RUN.format("", "your "), control))
     assert document(capitals("a.docx", data)) == document(data).replace("your", "YOUR").replace("choice", "CHOICE")
+    loext = 'xmlns:loext="urn:org:documentfoundation:names:experimental:office:xmlns:loext:1.0"'
+    control = f'<loext:content-control {loext} loext:dropdown="true">{{}}</loext:content-control>'
+    data = odt(f"<text:p>your {control.format('choice')}</text:p>")
+    assert texts("a.odt", data) == ["your choice"]
+    assert f"YOUR {control.format('CHOICE')}<".encode() in unpacked(capitals("a.odt", data))["content.xml"]
 
 
 def test_a_word_with_its_reading_above_is_translated_and_the_reading_stays() -> None:
