@@ -61,6 +61,9 @@ _ODF_ROLES: dict[str, Role] = {
     f"{_ODF_TEXT}soft-page-break": "dropped", f"{_ODF_TEXT}ruby": "whole", f"{_ODF_TEXT}ruby-base": "whole",
     "{urn:org:documentfoundation:names:experimental:office:xmlns:loext:1.0}content-control": "whole",
 }  # fmt: skip
+_ODF_SLIDES = "{urn:oasis:names:tc:opendocument:xmlns:presentation:1.0}"
+# Paragraphs, headings, and the headers and footers of slides.
+_ODF_PARAGRAPHS = [f"{_ODF_TEXT}p", f"{_ODF_TEXT}h", f"{_ODF_SLIDES}header-decl", f"{_ODF_SLIDES}footer-decl"]
 # Elements whose paragraphs are not translated: comments and deleted text.
 _ODF_ASIDE = ["{urn:oasis:names:tc:opendocument:xmlns:office:1.0}annotation", f"{_ODF_TEXT}tracked-changes"]
 _ODF_MARGINS = [f"{_ODF_STYLE}{side}{page}" for side in ("header", "footer") for page in ("", "-left", "-first")]
@@ -102,7 +105,7 @@ def read_odf(data: bytes) -> Places:
             if not text.get(f"{_ODF_STYLE}text-position", "0%").startswith("0%"):
                 raised.add(text.getparent().get(f"{_ODF_STYLE}name"))
         margins = tree.getroot().tag.endswith("document-styles")
-        for paragraph in tree.iter(f"{_ODF_TEXT}p", f"{_ODF_TEXT}h"):
+        for paragraph in tree.iter(*_ODF_PARAGRAPHS):
             aside = any(True for _ in paragraph.iterancestors(_ODF_ASIDE))
             if not aside and (not margins or any(True for _ in paragraph.iterancestors(_ODF_MARGINS))):
                 yield paragraph

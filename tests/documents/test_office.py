@@ -273,6 +273,14 @@ def test_of_the_styles_of_opendocument_headers_and_footers_are_translated() -> N
     assert texts("a.odt", data) == ["page"]
 
 
+def test_the_footers_of_slides_of_opendocument_are_translated() -> None:
+    namespace = 'xmlns:presentation="urn:oasis:names:tc:opendocument:xmlns:presentation:1.0"'
+    footer = f'<presentation:footer-decl {namespace} presentation:name="ftr1">{{}}</presentation:footer-decl>'
+    data = odt(f"{footer.format('on every slide')}<text:p>a slide</text:p>")
+    assert texts("a.odp", data) == ["on every slide", "a slide"]
+    assert footer.format("ON EVERY SLIDE").encode() in unpacked(capitals("a.odp", data))["content.xml"]
+
+
 def test_comments_and_deleted_paragraphs_of_opendocument_are_not_translated() -> None:
     aside = "<office:annotation><text:p>comment</text:p></office:annotation>"
     data = odt(f"<text:tracked-changes><text:p>deleted</text:p></text:tracked-changes><text:p>text{aside}</text:p>")
