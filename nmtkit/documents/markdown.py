@@ -1,7 +1,7 @@
 """Markdown: CommonMark with tables, strikethrough, footnotes, front matter, containers and mathematics.
 
 A paragraph becomes one line. Code, mathematics, HTML blocks, images, front matter, the addresses of links, the lines of
-``:::`` and the attributes of headings are not changed.
+``:::``, the marks of alerts and the attributes of headings are not changed.
 """
 
 import itertools
@@ -27,6 +27,7 @@ _BLOCK = re.compile(
     r"^(\d{1,9}(?=[.)](?:\s|$)))?(?=(?:#+|[+*-])(?:\s|$)|[-=]+\s*$|(?<=\d)[.)]|>|```|~~~|:::|\[[^\]]*\]:)", re.MULTILINE
 )
 _BOX = re.compile(r"\[[ xX]\][ \t]+")  # of a task
+_ALERT = re.compile(r"\[![A-Za-z]+\][ \t]*$", re.MULTILINE)  # the first line of a note or warning on GitHub
 _ATTRIBUTES = re.compile(r"(?<![ \t])[ \t]+\{[#.:-][^{}\n]*\}$")  # of a heading; in linear time
 _TOML = re.compile(r"\A\+\+\+(\n.*?^)\+\+\+$", re.DOTALL | re.MULTILINE)
 _TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9-]*)")
@@ -83,6 +84,10 @@ def read(data: bytes) -> Places:
             if box and children[0].content.startswith(box[0]):
                 place = place._replace(start=box.end())
                 children[0].content = children[0].content[len(box[0]) :]
+            alert = _ALERT.match(text, place.start)
+            if alert and children[0].type == "text":
+                place = place._replace(start=alert.end() + 1 + len(place.prefix))
+                del children[:2]
             attributes = _ATTRIBUTES.search(text[place.start : place.end]) if before.type == "heading_open" else None
             if attributes and children[-1].content.endswith(attributes[0]):
                 place = place._replace(end=place.end - len(attributes[0]))

@@ -131,6 +131,12 @@ def test_the_boxes_of_tasks_stay() -> None:
     assert capitals("[x] a\n\n[x]: b\n") == "[X][x] A\n\n[x]: b\n"
 
 
+def test_the_mark_of_an_alert_stays_on_its_own_line() -> None:
+    text = "> [!NOTE]\n> read *this*\n> first\n\n- > [!TIP]  \n  > two words\n\n> [!WARNING]\n>\n> mind the gap\n"
+    assert capitals(text) == text.replace("read *this*\n> first", "READ *THIS* FIRST").replace(
+        "two words", "TWO WORDS").replace("mind the gap", "MIND THE GAP")  # fmt: skip
+
+
 def test_notes_are_no_text_and_words_around_a_subscript_are_copied() -> None:
     text = "a man<sup>[1](#n)</sup><sup>\\*</sup> in H<sub>2</sub>O"
     [segment] = read(text.encode()).segments
