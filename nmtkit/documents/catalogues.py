@@ -38,6 +38,7 @@ _FLAGS = re.compile(r"^[ \t]*#,[^\r\n]*", re.MULTILINE)
 _NO_FLAGS = re.compile(r"^[ \t]*(?:#\||msg)", re.MULTILINE)
 # The mark of a menu's accelerator: &File, E&xit, and _File of GTK.
 _ACCELERATOR = re.compile(r"(?<![^\W\d_])&(?=[^\W\d_])|&(?=[a-z])|(?<!\S)_(?=[A-Z])")
+_ARGUMENT = re.compile(r"\{[0-9]")  # of Java's MessageFormat, for which an apostrophe is written twice
 # A string of a valid JSON file; group 1 is the colon after a key.
 _JSON_STRING = re.compile(r'"(?:[^"\\]|\\.)*"(\s*:)?')
 # Inline elements of XLIFF and TMX that enclose words; all others are code.
@@ -161,7 +162,13 @@ def read_properties(data: bytes) -> Places:
 
     places = Places(save)
     for value, key in without_forms((value, key) for key, value in file.items()):
-        places.add_string(value, partial(file.__setitem__, key))
+        text = value.replace("''", "'")
+        doubled = _ARGUMENT.search(value) is not None and text.count("'") * 2 == value.count("'")
+
+        def put(translated: str, key: str = key, doubled: bool = doubled) -> None:
+            file[key] = translated.replace("'", "''") if doubled else translated
+
+        places.add_string(text if doubled else value, put)
     return places
 
 

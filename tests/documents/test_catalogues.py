@@ -4,6 +4,7 @@ from dataclasses import replace
 import polib
 import pytest
 
+from nmtkit.documents.segment import Segment
 from nmtkit.errors import UserError
 from tests.documents.files import FILES, PO, TMX, XLIFF, XLIFF2, capitals, read
 
@@ -308,6 +309,14 @@ def test_properties_keep_their_encoding() -> None:
 def test_properties_keep_their_byte_order_mark_before_a_comment_or_a_key(encoding: str) -> None:
     assert capitals("a.properties", "# c\na = b é\n".encode(encoding)) == "# c\na=B É\n".encode(encoding)
     assert capitals("a.properties", "a = b\n".encode(encoding)) == "a=B\n".encode(encoding)
+
+
+def test_apostrophes_of_properties_with_arguments_are_written_twice() -> None:
+    text = b"a=it''s {0}\\n''b\nb=the {0}\nc=don't {0}\nd=don't\n"
+    file = read("a.properties", text)
+    assert [segment.text for segment in file.segments] == ["it's {0}", "'b", "the {0}", "don't {0}", "don't"]
+    assert file.write(file.segments) == text
+    assert file.write([Segment("l'a {0}")] * 5).splitlines()[1:] == [b"b=l''a {0}", b"c=l'a {0}", b"d=l'a {0}"]
 
 
 def test_properties_keep_their_line_ends() -> None:
