@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from nmtkit.experiment.presets import preset_names
+from nmtkit.experiment.presets import load_preset, preset_names
 from nmtkit.text.sentencepieces import learn_sentencepieces
 from tests.importing import marian, nematus_files, test_fairseq
 from tests.test_quickstart_corpus import grammar
@@ -51,6 +51,13 @@ def test_every_row_of_the_table_has_a_command() -> None:
     cells = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
     assert cells
     assert [row for row in cells if not all(row)] == []
+
+
+def test_the_vocabularies_of_words_have_the_sizes_of_the_presets() -> None:
+    for recipe, name in re.findall(r"([a-z0-9-]+)/run\.sh ([a-z0-9-]+)`", (RECIPES / "README.md").read_text()):
+        if name in PRESETS and "words" in (data := load_preset(name)["data"])["segmentation"]:
+            sizes = f"--src-size {data['src_vocab']} --tgt-size {data['tgt_vocab']}"
+            assert sizes in (RECIPES / recipe / "run.sh").read_text(), name
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.parent.name)
