@@ -1,8 +1,8 @@
 """Batched beam search over a Scorer, independent of any model.
 
-The rule is that of Bahdanau 2015 and Zhou 2016 (GroundHog's search): a finished hypothesis keeps its slot, so with f of
-K slots finished the best K - f continuations survive, and a sentence is done when all K slots are finished, or earlier
-if no living hypothesis can still enter the n best. With ``narrowing: false`` the rule is that of fairseq and
+The rule is that of GroundHog, the code of Bahdanau et al. 2015: a finished hypothesis keeps its slot, so with f of K
+slots finished the best K - f continuations survive, and a sentence is done when all K slots are finished, or earlier if
+no living hypothesis can still enter the n best. With ``narrowing: false`` the rule is that of fairseq and
 tensor2tensor: of the 2K best continuations those among the first K that end are finished, and the first K others
 survive, until K are finished.
 
