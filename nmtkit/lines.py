@@ -20,6 +20,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any, BinaryIO, Literal, TextIO, TypeVar, cast, overload
 from uuid import uuid4
+from xml.etree.ElementTree import Element, ParseError, XMLPullParser
 
 import zstandard
 
@@ -28,6 +29,8 @@ from nmtkit.errors import UserError, counted
 _BLOCK = 1 << 17
 _YOUNG = 5  # seconds in which the maker of a staging folder surely locks it
 _COLUMN = re.compile(r"(.+?(\.tsv(?:\.gz|\.zst)?)?):([1-9][0-9]*)")
+_TMX = re.compile(r"(.+\.tmx(?:\.gz|\.zst)?):([A-Za-z]{2,3}(?:[-_][A-Za-z0-9]+)*)")
+_XML_LANG = "{http://www.w3.org/XML/1998/namespace}lang"
 _DEVICES = (Path("/dev"), Path("/dev/fd"), Path("/proc/self/fd"))
 log = logging.getLogger(__name__)
 
@@ -47,11 +50,13 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # disk full
 def raw_lines(path: Path | str) -> Iterator[bytes]:
     """The lines of a file as bytes, \\n included. "-" is standard input; .gz and .zst files are decompressed.
 
-    FILE.tsv:2 is the second column of FILE.tsv. Raises UserError if the file cannot be read, is damaged, or lacks the
-    column in a line.
+    FILE.tsv:2 is the second column of FILE.tsv, and FILE.tmx:es the Spanish text of a translation memory. Raises
+    UserError if the file cannot be read, is damaged, or lacks the column in a line or the language in all units.
     """
-    file, column = file_of(path)
-    return _lines_of_file(file) if column is None else _column(file, column)
+    file, side = file_of(path)
+    if isinstance(side, str):
+        return _memory(file, side)
+    return _lines_of_file(file) if side is None else _column(file, side)
 
 
 def check_read_once(paths: Iterable[Path | str]) -> None:
@@ -60,11 +65,13 @@ def check_read_once(paths: Iterable[Path | str]) -> None:
         raise UserError("-: standard input can be read only once; name a file instead of the other -")
 
 
-def file_of(path: Path | str) -> tuple[Path, int | None]:
-    """The file and the column (from 1, or None) in a path of ``raw_lines``.
+def file_of(path: Path | str) -> tuple[Path, int | str | None]:
+    """The file in a path of ``raw_lines``, and the column (from 1) or the language of one side; None for a whole file.
 
     Raises UserError for a column of a file that is not named like a table.
     """
+    if memory := _TMX.fullmatch(str(path)):
+        return Path(memory[1]), memory[2]
     match = _COLUMN.fullmatch(str(path))
     if match and match[2]:
         return Path(match[1]), int(match[3])
@@ -85,6 +92,57 @@ def _column(path: Path, column: int) -> Iterator[bytes]:
             found = f"line {number} has {counted(len(columns), 'column')}, so no column {column}"
             raise UserError(f"{path}: {found}; fix the line, or name another column")
         yield columns[column - 1] + b"\n"
+
+
+def _memory(path: Path, language: str) -> Iterator[bytes]:
+    """The text of each unit of a translation memory (TMX) in a language as a line, empty if the unit has none.
+
+    A language without region is that of any region (es: es-ES, es-MX), and the other way round. Raises UserError if the
+    file is not TMX or has no text in the language.
+    """
+    wanted, seen, found = _tag(language), set[str](), False
+    for unit in _units(path):
+        texts = {_tag(text.get(_XML_LANG, text.get("lang", ""))): text.find("seg") for text in unit.iter("tuv")}
+        seen.update(texts)
+        tags = sorted(texts, key=lambda tag: tag != wanted)  # the language itself first
+        similar = (tag for tag in tags if f"{tag}-".startswith(f"{wanted}-") or wanted.startswith(f"{tag}-"))
+        segment = texts.get(next(similar, ""))
+        found |= segment is not None
+        line = "" if segment is None else re.sub("[ \t\r\n]+", " ", _without_code(segment))
+        yield line.encode() + b"\n"
+    if not found:
+        raise UserError(f"{path}: has no text in {language}; it has {', '.join(sorted(seen)) or 'no unit'}")
+
+
+def _units(path: Path) -> Iterator[Element]:
+    """The units of a translation memory. Raises UserError if it is not TMX."""
+    parser: Any = XMLPullParser(["end"])
+    element = None
+    try:
+        for line in _lines_of_file(path):
+            parser.feed(line)
+            for _, element in parser.read_events():
+                if element.tag == "tu":
+                    yield element
+                    element.clear()  # or all units would be in memory
+        parser.close()
+    except ParseError as error:
+        raise UserError(f"{path}: is not well-formed XML ({error}); export the translation memory again") from None
+    if element is None or element.tag != "tmx":  # the last one that ended
+        raise UserError(f"{path}: is not TMX; export the translation memory again")
+
+
+def _tag(language: str) -> str:
+    """A language for comparison: pt-br for pt_BR."""
+    return language.lower().replace("_", "-")
+
+
+def _without_code(element: Element) -> str:
+    """The text of a segment of TMX, whose inline elements are code, except for highlighted words."""
+    parts = [element.text or ""]
+    for child in element:
+        parts += [_without_code(child) if child.tag == "hi" else "", child.tail or ""]
+    return "".join(parts)
 
 
 def _lines_of_file(path: Path) -> Iterator[bytes]:
@@ -151,9 +209,9 @@ def parse_line(raw: bytes, path: Path | str, number: int) -> str:
 
 def at_line(path: Path | str, number: int) -> str:
     """Line ``number`` of ``path`` for messages: file.tsv:23, column 1."""
-    match = _COLUMN.fullmatch(str(path))
-    if match and match[2]:
-        return f"{match[1]}:{number}, column {match[3]}"
+    file, side = file_of(path)
+    if side is not None:
+        return f"{file}: unit {number}, {side}" if isinstance(side, str) else f"{file}:{number}, column {side}"
     return f"{'standard input' if str(path) == '-' else path}:{number}"
 
 

@@ -4,6 +4,7 @@ import gzip
 import io
 import lzma
 import os
+import re
 import shutil
 import stat
 import subprocess
@@ -11,6 +12,7 @@ import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from xml.etree.ElementTree import Element, ElementTree, SubElement
 
 import pytest
 import zstandard
@@ -86,6 +88,63 @@ def test_a_column_of_a_file_that_is_not_named_like_a_table_is_refused_unless_a_f
         list(read_lines(tmp_path / "text.txt:1"))
     (tmp_path / "text.txt:1").write_text("c\n")
     assert list(read_lines(tmp_path / "text.txt:1")) == ["c"]
+
+
+MEMORY = """<?xml version="1.0"?>
+<!DOCTYPE tmx SYSTEM "tmx14.dtd">
+<tmx version="1.4"><header srclang="*all*" segtype="sentence"><note>en: none</note></header><body>
+<tu><tuv xml:lang="es-MX"><seg>Uno &amp; dos.</seg></tuv><tuv xml:lang="gn"><seg>Peteĩ
+  ha mokõi.</seg></tuv></tu>
+<tu><note>no Guaraní</note><tuv xml:lang="es-ES"><seg>Tres.</seg></tuv><tuv xml:lang="ES"><seg>¡Tres!</seg></tuv></tu>
+<tu><tuv lang="GN"><seg><bpt i="1">&lt;b&gt;</bpt>Irundy<ept i="1">&lt;/b&gt;</ept>, <hi>po</hi><ph/>.</seg></tuv></tu>
+</body></tmx>"""
+
+
+@pytest.mark.parametrize(("name", "pack"), PACKED)
+def test_a_translation_memory_is_a_text_in_each_language(
+    tmp_path: Path, name: str, pack: Callable[[bytes], bytes]
+) -> None:
+    """Every unit is a line of each: code and line breaks are left out, and a text that is missing is empty."""
+    memory = tmp_path / name.replace("text", "text.tmx")
+    memory.write_bytes(pack(MEMORY.encode()))
+    assert list(read_lines(f"{memory}:es")) == ["Uno & dos.", "¡Tres!", ""]
+    assert list(read_lines(f"{memory}:es_MX")) == ["Uno & dos.", "¡Tres!", ""]
+    assert list(read_lines(f"{memory}:es-ES")) == ["", "Tres.", ""]
+    assert list(read_lines(f"{memory}:gn")) == ["Peteĩ ha mokõi.", "", "Irundy, po."]
+
+
+XML_TEXT = st.text(st.sampled_from(re.sub("[\x00-\x08\x0b\x0c\x0e-\x1f]", "", STRANGE) + "\n<&"))
+
+
+@in_one_folder
+@given(texts=st.lists(st.tuples(XML_TEXT, XML_TEXT)))
+def test_the_texts_of_a_memory_come_back(tmp_path: Path, texts: list[tuple[str, str]]) -> None:
+    body, memory = Element("body"), Element("tmx")
+    memory.append(body)
+    for pair in [("a", "b"), *texts]:
+        unit = SubElement(body, "tu")
+        for language, text in zip(("en", "fr"), pair, strict=True):
+            SubElement(SubElement(unit, "tuv", {"xml:lang": language}), "seg").text = text
+    ElementTree(memory).write(tmp_path / "text.tmx", "utf-8")
+    for side, language in enumerate(("en", "fr")):
+        expected = [re.sub("[ \t\r\n]+", " ", text[side]) for text in texts]
+        assert list(read_lines(f"{tmp_path}/text.tmx:{language}"))[1:] == expected
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (MEMORY, r"text\.tmx: has no text in fr; it has es, es-es, es-mx, gn"),
+        (MEMORY.replace("tu>", "unit>"), "text.tmx: has no text in fr; it has no unit"),
+        (MEMORY[:-20], r"text\.tmx: is not well-formed XML \(.*line 7.*\); export the translation memory again"),
+        ("", r"text\.tmx: is not well-formed XML"),
+        ("<html><body/></html>", r"text\.tmx: is not TMX; export the translation memory again"),
+    ],
+)
+def test_what_is_wrong_with_a_translation_memory_is_said(tmp_path: Path, content: str, message: str) -> None:
+    (tmp_path / "text.tmx").write_text(content)
+    with pytest.raises(UserError, match=message):
+        list(read_lines(f"{tmp_path}/text.tmx:fr"))
 
 
 def test_one_carriage_return_is_part_of_the_line_end(tmp_path: Path) -> None:

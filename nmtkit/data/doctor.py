@@ -113,7 +113,7 @@ def _examine_tables(files: Files, src: str, tgt: str, findings: _Findings) -> bo
     """Report odd lines of tables; True if every line has the columns of both sides."""
     sound, columns = True, dict[Path, int]()
     for file, column in map(file_of, files):
-        if column:
+        if isinstance(column, int):
             columns[file] = max(column, columns.get(file, 0))
     for file, least in columns.items():
         usual = None

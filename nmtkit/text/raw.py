@@ -62,8 +62,10 @@ def read_all(raw: Mapping[str, Files], references: Sequence[Path], pool: Workers
             raise UserError(f"{file}: not a regular file, which prep needs to read more than once; copy it to a file")
         if column is None and re.search(r"\.tsv(?:\.gz|\.zst)?$", file.name):
             raise UserError(f"{file}: a table; name a column of it for each side, as {file}:1")
+        if column is None and re.search(r"\.tmx(?:\.gz|\.zst)?$", file.name):
+            raise UserError(f"{file}: a translation memory; name a language of it for each side, as {file}:en")
     for path in paths:
-        cells = islice(raw_lines(path), 10_000) if file_of(path)[1] else ()
+        cells = islice(raw_lines(path), 10_000) if isinstance(file_of(path)[1], int) else ()
         if number := next((number for number, cell in enumerate(cells, 1) if quoted_as_csv(cell)), None):
             log.warning(f"{at_line(path, number)}: {QUOTED}")
     with progress("counting lines"):
@@ -125,10 +127,10 @@ def find_raw(
 ) -> tuple[dict[str, Files], str, str]:
     """The raw files of each split in a folder, and the source and target language.
 
-    Names are {train,dev,test}.LANGUAGE, or {train,dev,test}.SRC-TGT.tsv with the sides in the first two columns, also
-    with .gz or .zst. A language may be None if the folder has only two, and both if it has a table. sampled: the
-    sets that are sampled from train, so that there is no warning if they are missing. Raises UserError if files are
-    missing or the languages are ambiguous.
+    Names are {train,dev,test}.LANGUAGE, {train,dev,test}.SRC-TGT.tsv with the sides in the first two columns, or
+    {train,dev,test}.SRC-TGT.tmx, also with .gz or .zst. A language may be None if the folder has only two, and both if
+    it has a table or a translation memory. sampled: the sets that are sampled from train, so that there is no warning
+    if they are missing. Raises UserError if files are missing or the languages are ambiguous.
     """
     if not folder.is_dir():
         raise UserError(f"{folder}/: no such folder; put train.en, train.fr, ... there, or give nmtkit prep two files")
@@ -137,8 +139,11 @@ def find_raw(
     for path in sorted(folder.iterdir()):
         if match := _RAW_NAME.fullmatch(path.name):
             sides = [(match[2], path)]
-        elif match := _RAW_TSV.fullmatch(path.name):
-            sides = [(match[column + 1], path.with_name(f"{path.name}:{column}")) for column in (1, 2)]
+        elif match := _RAW_PAIR.fullmatch(path.name):
+            sides = [
+                (match[column + 1], path.with_name(f"{path.name}:{column if match[4] == 'tsv' else match[column + 1]}"))
+                for column in (1, 2)
+            ]
             named = (match[2], match[3]) if match[1] == "train" else named
         else:
             continue
@@ -172,7 +177,7 @@ def find_raw(
 def _warn_of_columns(files: Files) -> None:
     """Warn of a table with more columns than the two that are read."""
     (table, column), _ = map(file_of, files)
-    columns = next((line.count(b"\t") + 1 for line in raw_lines(table)), 0) if column else 0
+    columns = next((line.count(b"\t") + 1 for line in raw_lines(table)), 0) if isinstance(column, int) else 0
     if columns > 2:
         others = " ".join(f"{table}:{number}" for number in (2, 3))
         log.warning(
@@ -185,8 +190,8 @@ _LANGUAGE = r"[A-Za-z]{2,3}(?:[-_][A-Za-z0-9]+)*"
 _RAW_NAME = re.compile(rf"(train|dev|test)\.({_LANGUAGE})(?:\.gz|\.zst)?")
 _BESIDE_HYPHEN = r"[A-Za-z]{2,3}(?:_[A-Za-z0-9]+)*"  # pt_BR
 _WITH_REGION = r"[a-z]{2,3}(?:[-_][A-Z0-9][A-Za-z0-9]*)*"  # pt-BR: upper case tells the region from a language
-_RAW_TSV = re.compile(  # en-PT-BR may be of en-PT and BR
-    rf"(train|dev|test)\.({_BESIDE_HYPHEN}|{_WITH_REGION}(?=-[a-z]))-({_BESIDE_HYPHEN}|{_WITH_REGION})\.tsv(?:\.gz|\.zst)?"
+_RAW_PAIR = re.compile(  # en-PT-BR may be of en-PT and BR
+    rf"(train|dev|test)\.({_BESIDE_HYPHEN}|{_WITH_REGION}(?=-[a-z]))-({_BESIDE_HYPHEN}|{_WITH_REGION})\.(tsv|tmx)(?:\.gz|\.zst)?"
 )
 
 
@@ -209,12 +214,12 @@ def _direction(folder: Path, languages: list[str], src: str | None, tgt: str | N
 def has_training_text(folder: Path) -> bool:
     """Whether a folder has training text of two languages under names that ``find_raw`` reads."""
     names = [path.name for path in folder.glob("train.*") if path.name != "train.log"]
-    return any(map(_RAW_TSV.fullmatch, names)) or sum(map(bool, map(_RAW_NAME.fullmatch, names))) > 1
+    return any(map(_RAW_PAIR.fullmatch, names)) or sum(map(bool, map(_RAW_NAME.fullmatch, names))) > 1
 
 
 def language_of(path: Path) -> str:
-    """The language at the end of a file name: fr for corpus.fr.gz. Raises UserError if there is none."""
-    if not (language := _ending(path)) or language in ("csv", "gz", "raw", "src", "tgt", "tok", "txt", "xml", "zst"):
+    """The language at the end of a name: fr for corpus.fr.gz or memory.tmx:fr. Raises UserError if there is none."""
+    if not (language := _ending(path)) or language in "csv gz raw src tgt tmx tok txt xml zst".split():
         raise UserError(f"{path}: its name does not end in a language; give `src_lang` and `tgt_lang`")
     return language
 
@@ -226,5 +231,5 @@ def names_swapped(files: Files, src: str, tgt: str) -> bool:
 
 def _ending(path: Path) -> str | None:
     """What may be a language at the end of a file name."""
-    match = re.search(rf"\.({_LANGUAGE})(?:\.gz|\.zst)?$", path.name)
+    match = re.search(rf"(?:\.|\.tmx(?:\.gz|\.zst)?:)({_LANGUAGE})(?:\.gz|\.zst)?$", path.name)
     return match and match[1]

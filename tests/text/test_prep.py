@@ -537,6 +537,33 @@ def test_the_name_of_a_table_says_which_side_is_the_source(folder: Callable[...,
     assert find_raw(folder("train.fr-en.tsv"), "en", None)[1:] == ("en", "fr")
 
 
+def test_a_translation_memory_is_found_by_its_two_languages(folder: Callable[..., Path]) -> None:
+    place = folder("train.pt-BR-gn.tmx.gz", "dev.gn", "dev.pt-BR")
+    files, *languages = find_raw(place, None, None)
+    assert languages == ["pt-BR", "gn"]
+    memory = place / "train.pt-BR-gn.tmx.gz"
+    assert files["train"] == (Path(f"{memory}:pt-BR"), Path(f"{memory}:gn"))
+    assert language_of(Path(f"{memory}:gn")) == "gn"
+
+
+def test_a_translation_memory_makes_the_folder_that_its_two_texts_make(
+    repetitive: dict[str, Files], tmp_path: Path
+) -> None:
+    memory, held_out = tmp_path / "memory.tmx", HeldOut(dev_size=20)
+    units = (
+        f"<tu><tuv xml:lang='en-GB'><seg>{src}</seg></tuv><tuv xml:lang='fr'><seg>{tgt}</seg></tuv></tu>"
+        for src, tgt in zip(*map(read_lines, repetitive["train"]), strict=True)
+    )
+    memory.write_text(f"<tmx version='1.4'><header srclang='en'/><body>{''.join(units)}</body></tmx>")
+    prepare(repetitive, tmp_path / "data", BPE, workers=1, held_out=held_out)
+    sides = Files(Path(f"{memory}:en"), Path(f"{memory}:fr"))
+    prepare({"train": sides}, tmp_path / "other", BPE, workers=2, held_out=held_out)
+    for name in ("train.src", "train.tgt", "dev.src", "dev.raw.tgt", "bpe.src"):
+        assert (tmp_path / "other" / name).read_bytes() == (tmp_path / "data" / name).read_bytes()
+    with pytest.raises(UserError, match=r"memory\.tmx: a translation memory; name a language .* as .*memory\.tmx:en"):
+        prepare({"train": Files(memory, memory)}, tmp_path / "third", BPE, workers=1)
+
+
 def test_a_table_with_more_columns_than_two_is_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "train.en-fr.tsv").write_text("1\tone\tun\tcounted\n")
     (tmp_path / "dev.en-fr.tsv").write_text("one\tun\n")
