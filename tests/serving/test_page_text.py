@@ -118,6 +118,17 @@ def test_subwords_are_joined_into_words(script: Script) -> None:
     assert script.evaluate('groupSubwords(["a", "low@@", "er", "b"])') == [[0], [1, 2], [3]]
     assert script.evaluate('groupSubwords(["a@@"])') == [[0]]
     assert script.evaluate("groupSubwords([])") == []
+    pieces = "▁a ▁low er ▁ b c ▁".split()
+    assert script.evaluate("groupSubwords(tokens)", tokens=pieces) == [[0], [1, 2], [3, 4, 5], [6]]
+    assert script.evaluate("groupSubwords(tokens)", tokens="low@@ er ▁ b".split()) == [[0, 1], [2], [3]]
+
+
+def test_words_of_sentencepiece_are_located_without_its_marks(script: Script) -> None:
+    text, tokens = "A lower b, Rex", "▁A ▁low er ▁ b ▁￭ , ▁ <unk>".split()
+    made = """new Hypothesis({source: text, tokens}, {text, tokens, replaced: [{token: 8, by: "▁Rex"}]}).target"""
+    words = script.evaluate(made, text=text, tokens=tokens)
+    assert [word["form"] for word in words] == ["A", "lower", "b", ",", "Rex"]
+    assert [word["position"] for word in words] == [[0, 1], [2, 7], [8, 9], [9, 10], [11, 14]]
 
 
 HYPOTHESIS = """(() => {

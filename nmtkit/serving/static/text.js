@@ -62,20 +62,26 @@ export const columnNames = (list) => list.split(",").map((name) => name.trim()).
 
 // ---- Words: from tokens to positions in a text ----------------------------------------------------------------------
 
-/** The indices of the tokens of each word: a subword that ends in @@ is followed by the rest of its word. */
+/**
+ * The indices of the tokens of each word. BPE ends a subword with @@ if the rest of its word follows; SentencePiece
+ * begins the first subword of a word with U+2581, or sets this mark alone before it.
+ */
 export function groupSubwords(tokens) {
   const groups = [];
-  tokens.forEach((token, i) => {
-    if (i && tokens[i - 1].endsWith("@@")) groups.at(-1).push(i);
+  const pieces = tokens.some((token) => token.startsWith("\u2581")) && !tokens.some((token) => token.endsWith("@@"));
+  const continues = (i) =>
+    pieces ? !tokens[i].startsWith("\u2581") || tokens[i - 1] === "\u2581" : tokens[i - 1].endsWith("@@");
+  tokens.forEach((_, i) => {
+    if (i && continues(i)) groups.at(-1).push(i);
     else groups.push([i]);
   });
   return groups;
 }
 
-/** A word from its subwords, without the joiners of the reversible tokenizer. */
+/** A word from its subwords, without the marks of SentencePiece and the joiners of the reversible tokenizer. */
 const joinSubwords = (subwords) =>
   subwords.map((subword, i) => (i < subwords.length - 1 ? subword.replace(/@@$/, "") : subword)).join("")
-    .replace(/^\uffed|\uffed$/g, "");
+    .replace(/^\u2581*\uffed?|\uffed$/g, "");
 
 /** A text with case and quotes normalised; every character keeps its index. */
 function folded(text) {
