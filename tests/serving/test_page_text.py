@@ -151,6 +151,14 @@ def test_a_hypothesis_has_the_words_of_both_sides_and_replacements(script: Scrip
     ]
 
 
+@pytest.mark.parametrize(("tokens", "by"), [("a Ro@@ w@@ y b", "Rowdy"), ("▁a ▁Ro w y ▁b", "▁Rowdy")])
+def test_a_name_that_is_copied_takes_the_place_of_all_subwords_of_a_word(script: Script, tokens: str, by: str) -> None:
+    made = "new Hypothesis({source: '', tokens: []}, {text: 'a Rowdy b', tokens, replaced: [{token: 1, by}]}).target"
+    words = script.evaluate(made, tokens=tokens.split(), by=by)
+    assert [word["form"] for word in words] == ["a", "Rowdy", "b"]
+    assert [word["position"] for word in words] == [[0, 1], [2, 7], [8, 9]]
+
+
 def test_words_are_shown_without_the_joiners_of_the_reversible_tokenizer(script: Script) -> None:
     tokens = ["(￭", "don't", "￭)", "￭@@", "!"]
     made = """new Hypothesis({source: text, tokens}, {text, tokens, score: -1}).target"""

@@ -157,7 +157,10 @@ export class Hypothesis {
 /** The words of a text: their tokens, form and position, and the token that they replace, if any. */
 function alignedWords(text, tokens, replaced) {
   const groups = groupSubwords(tokens);
-  const forms = groups.map((group) => joinSubwords(group.map((i) => replaced.get(i)?.by ?? tokens[i])));
+  const forms = groups.map((group) => {
+    const name = tokens[group[0]] !== "<unk>" && replaced.get(group[0]); // copied instead of all subwords of a word
+    return joinSubwords(name ? [name.by] : group.map((i) => replaced.get(i)?.by ?? tokens[i]));
+  });
   const positions = locate(text, forms);
   return groups.map((group, i) => ({
     tokens: group, subwords: group.map((t) => tokens[t]), form: forms[i], position: positions[i],
