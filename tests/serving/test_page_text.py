@@ -74,6 +74,8 @@ def test_only_a_table_has_columns_which_are_separated_by_commas(script: Script) 
         # A word does not begin in the middle of another one.
         ("bath a", ["tub", "a"], [[0, 4], [5, 6]]),
         ("cab a", ["x", "a"], [[0, 3], [4, 5]]),
+        ("कार र", ["x", "र"], [[0, 3], [4, 5]]),
+        ("𞤢𞤣 𞤣", ["x", "𞤣"], [[0, 4], [5, 7]]),
         # Characters outside the Basic Multilingual Plane have two code units.
         ("😀 a", ["😀", "a"], [[0, 2], [3, 4]]),
         # A word whose lower case is longer keeps the others at their positions.

@@ -102,7 +102,6 @@ const unescaped = (word) => word.replace(/&(amp|lt|gt|quot|apos|#124|#91|#93);/g
  * expected position, and words that are not found share the text between their neighbours.
  */
 export function locate(text, words) {
-  const letter = /[\p{L}\p{N}]/u;
   const haystack = folded(text);
   const positions = [];
   let at = 0;
@@ -112,8 +111,9 @@ export function locate(text, words) {
     for (const form of [folded(word), folded(unescaped(word))]) {
       if (position || !form) continue;
       let start = haystack.indexOf(form, at);
-      // A word does not begin in the middle of another one.
-      const inside = () => start > at && letter.test(form[0]) && letter.test(haystack[start - 1]);
+      // A word does not begin in the middle of another one; vowels may be marks, and letters have two code units.
+      const begins = /^[\p{L}\p{N}]/u.test(form);
+      const inside = () => begins && /[\p{L}\p{M}\p{N}]$/u.test(haystack.slice(Math.max(at, start - 2), start));
       while (start >= 0 && inside()) start = haystack.indexOf(form, start + 1);
       if (start >= 0 && start - at <= MAX_SKIP) position = [start, start + form.length];
     }
