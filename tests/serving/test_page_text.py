@@ -53,6 +53,11 @@ def test_terms_are_lines_with_an_equals_sign_or_a_tab(script: Script) -> None:
     assert script.evaluate("termPairs(text)", text=text) == [["dog", "chien"], ["red", "rouge | rousse"]]
 
 
+def test_a_key_that_no_header_can_have_is_sent_as_a_wrong_key(script: Script) -> None:
+    keys = {"s3cret ~!": "s3cret ~!", "ключ": "????", "é\n": "??"}
+    assert {key: script.evaluate("keyInHeader(key)", key=key) for key in keys} == keys
+
+
 def test_only_a_table_has_columns_which_are_separated_by_commas(script: Script) -> None:
     names = ["a.csv", "b.TSV", "csv", "a.csv.html", "a.json"]
     assert [script.evaluate("isTable(name)", name=name) for name in names] == [True, True, False, False, False]

@@ -2,7 +2,7 @@
 
 import {
   asSentence, characterCount, codePointOffsets, columnNames, delayAfter, differences, Hypothesis, isTable, isVisible,
-  largest, meanAttention, percent, requestOptions, termPairs,
+  keyInHeader, largest, meanAttention, percent, requestOptions, termPairs,
 } from "./text.js";
 
 const PAUSE = 300;     // milliseconds after the last key until the text is translated
@@ -45,7 +45,8 @@ async function ask(path, body, signal, attempts) {
     response = await fetch(path, body && {
       method: "POST", body: form ? body : JSON.stringify(body), signal,
       headers: { // the browser sets that of a form
-        ...(!form && { "Content-Type": "application/json" }), ...(page.key && { "X-API-Key": find("key").value }),
+        ...(!form && { "Content-Type": "application/json" }),
+        ...(page.key && { "X-API-Key": keyInHeader(find("key").value) }),
       },
     });
   } catch (error) {

@@ -26,6 +26,9 @@ export function codePointOffsets(text) {
 export const asSentence = (message) =>
   `${message[0].toUpperCase()}${message.slice(1)}`.replace(/[^.!?]$/, "$&.");
 
+/** A key as a header can have it. Keys are ASCII; others, typed on another keyboard, become wrong keys. */
+export const keyInHeader = (key) => key.replace(/[^ -~]/g, "?");
+
 /** The length of a text as shown below it: with the limit once half of it is used. */
 export const characterCount = (count, limit) =>
   `${count.toLocaleString("en")}${2 * count > limit ? ` of ${limit.toLocaleString("en")}` : ""} characters`;
