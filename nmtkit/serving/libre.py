@@ -48,11 +48,14 @@ async def translate(service: Service, http: HttpRequest) -> Response:
     """Translate one or more texts."""
     values = await _values(service, http)
     service.check_key(http, values.get("api_key"))
-    q = values.get("q")
+    q, number = values.get("q"), values.get("alternatives")
+    if isinstance(number, str) and re.fullmatch("-?[0-9]{1,18}", number):
+        values["alternatives"] = int(number)
     if not isinstance(q, str) and not (isinstance(q, list) and all(isinstance(text, str) for text in q)):
         raise UserError("`q`: a text or a list of texts is missing")
+    # Clients send null or "" for what they leave out.
     names = ("source", "target", "format", "alternatives")
-    asked = build(Asked, {name: values[name] for name in names if name in values}, "the request")
+    asked = build(Asked, {name: values[name] for name in names if values.get(name) not in (None, "")}, "the request")
     if asked.alternatives >= service.limits.beam:
         raise UserError(f"`alternatives`: {asked.alternatives} is not less than {service.limits.beam}")
     model = model_between(service, asked.source, asked.target)
@@ -123,9 +126,6 @@ async def _values(service: Service, http: HttpRequest) -> dict[str, Any]:
     values, texts = dict[str, Any](fields), [value for name, value in fields if name == "q"]
     if len(texts) > 1:
         values["q"] = texts
-    if "alternatives" in values:
-        number = values["alternatives"]
-        values["alternatives"] = int(number) if re.fullmatch("-?[0-9]{1,18}", number) else number
     return values
 
 

@@ -70,6 +70,19 @@ def test_alternatives_are_further_translations_of_the_whole_text(client: TestCli
     assert several["detectedLanguage"] == [answer["detectedLanguage"]] * 2
 
 
+def test_what_a_client_leaves_out_may_be_null_or_empty_and_numbers_may_be_text(client: TestClient) -> None:
+    asked = {"q": "a b", "source": "en", "target": "en"}
+    answer = client.post("/translate", json=asked).json()
+    for nothing in (None, ""):
+        values = {**asked, "format": nothing, "alternatives": nothing, "api_key": nothing}
+        assert client.post("/translate", json=values).json() == client.post("/translate", data=values).json() == answer
+    assert len(client.post("/translate", json={**asked, "alternatives": "2"}).json()["alternatives"]) == 2
+    for name in ("source", "target"):
+        for missing in (None, ""):
+            answer = client.post("/translate", json={**asked, name: missing})
+            assert (answer.status_code, answer.json()) == (400, {"error": f"the request: {name}: missing"})
+
+
 def html_answer(client: TestClient, html: str) -> str:
     answer = client.post("/translate", json={"q": html, "source": "en", "target": "en", "format": "html"})
     text: str = answer.json()["translatedText"]
