@@ -196,11 +196,8 @@ class Engine:
         """Search a batch and distribute the answers; then the worker is idle again."""
         model = batch[0][0].kind.model
         characters, budget = sum(len(work.sentences[i]) + 1 for work, i in batch), self._budget(model)
-        began = time.monotonic()
         try:
-            if await self._tried(batch):
-                seconds = time.monotonic() - began
-                self._metrics.searched(model, [work.sentences[i] for work, i in batch], seconds)
+            if (seconds := await self._tried(batch)) is not None:
                 # Small batches say little about the speed of large ones.
                 if 2 * characters > budget or model not in self._speed:
                     self._speed[model] = characters / max(seconds, 1e-6)
@@ -212,12 +209,13 @@ class Engine:
             self._idle += 1
             self._begin()
 
-    async def _tried(self, batch: list[tuple[_Work, int]]) -> bool:
-        """Search a batch in a thread and return whether it succeeded; a request alone in its batch fails with it."""
+    async def _tried(self, batch: list[tuple[_Work, int]]) -> float | None:
+        """Search a batch in a thread and return its seconds, or None if it failed; a request alone fails with it."""
         work = batch[0][0]
         # Requests of one kind all have targets, or none has.
         targets = [each.targets[i] for each, i in batch if each.targets is not None] or None
         query = Batch(work.kind, [each.sentences[i] for each, i in batch], targets)
+        began = time.monotonic()
         try:
             answers = await self._in_thread(query)
         except Exception as error:
@@ -229,13 +227,15 @@ class Engine:
                     log_error(error)
                 self._forget(work)
                 work.fail(error)
-            return False
+            return None
+        seconds = time.monotonic() - began
+        self._metrics.searched(query.kind.model, query.sentences, seconds)
         for (work, i), answer in zip(batch, answers, strict=True):
             work.answers[i] = answer
             work.unanswered -= 1
             if not work.unanswered and not work.done.done():
                 work.done.set_result(work.answers)
-        return True
+        return seconds
 
     async def _in_thread(self, query: Batch) -> list[Answer]:
         """A worker's answer. If it is killed, others try, as many as there are, because all may have been killed."""

@@ -205,7 +205,8 @@ def test_an_error_of_one_request_does_not_affect_another(caplog: pytest.LogCaptu
         with pytest.raises(ZeroDivisionError):
             await bug
 
-    run(test)
+    _, metrics = run(test)
+    assert '\nnmtkit_sentences_total{model="run"} 3.0\n' in metrics.text().decode()  # those that were answered
     assert "ZeroDivisionError" in caplog.text
     assert "bug" not in caplog.text  # which is the text of a client
 
