@@ -78,7 +78,7 @@ def make_app(service: Service, origins: Sequence[str], hosts: Sequence[str]) -> 
 
     cross = Middleware(
         CORSMiddleware, allow_origins=list(origins), allow_methods=["GET", "POST"],
-        allow_headers=["Authorization", "X-API-Key"],
+        allow_headers=["Authorization", "X-API-Key"], expose_headers=["Retry-After", "Content-Disposition"],
     )  # fmt: skip
     return Starlette(
         routes=[Route(path, guarded(service, path, handler), methods=[method]) for path, method, handler in handlers],

@@ -162,6 +162,9 @@ def test_other_origins_may_use_the_api_only_if_allowed(start: Start) -> None:
     assert client.options("/v1/translate", headers=asked).headers["access-control-allow-origin"] == "https://a.example"
     other = client.get("/v1/models", headers={"Origin": "https://b.example"})
     assert "access-control-allow-origin" not in other.headers
+    # A page can read when to retry, and the name of a translated file.
+    shown = client.get("/v1/models", headers={"Origin": "https://a.example"}).headers["access-control-expose-headers"]
+    assert shown == "Retry-After, Content-Disposition"
 
 
 def test_a_server_with_host_names_refuses_others(start: Start) -> None:
