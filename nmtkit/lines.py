@@ -116,19 +116,23 @@ def _memory(path: Path, language: str) -> Iterator[bytes]:
 
 def _units(path: Path) -> Iterator[Element]:
     """The units of a translation memory. Raises UserError if it is not TMX."""
-    parser: Any = XMLPullParser(["end"])
-    element = None
+    parser: Any = XMLPullParser(["start", "end"])
+    root = body = None
     try:
         for line in _lines_of_file(path):
             parser.feed(line)
-            for _, element in parser.read_events():
-                if element.tag == "tu":
+            for event, element in parser.read_events():
+                if event == "start":
+                    root = element if root is None else root
+                    body = element if element.tag == "body" else body
+                elif element.tag == "tu":
                     yield element
-                    element.clear()  # or all units would be in memory
+                    if body is not None:
+                        body.clear()  # or all units would be in memory
         parser.close()
     except ParseError as error:
         raise UserError(f"{path}: is not well-formed XML ({error}); export the translation memory again") from None
-    if element is None or element.tag != "tmx":  # the last one that ended
+    if root is None or root.tag != "tmx":
         raise UserError(f"{path}: is not TMX; export the translation memory again")
 
 
