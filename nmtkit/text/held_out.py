@@ -11,10 +11,10 @@ from nmtkit.text.hashes import pair_hash
 from nmtkit.text.pipeline import TextPipeline
 from nmtkit.text.raw import Files
 from nmtkit.text.rules import broken_rule
-from nmtkit.text.settings import HeldOut, Prep
+from nmtkit.text.settings import Prep, SetOptions
 
 
-def sample(raw: Mapping[str, Files], lines: int, held_out: HeldOut, prep: Prep, output: Mapping[str, Files]) -> None:
+def sample(raw: Mapping[str, Files], lines: int, held_out: SetOptions, prep: Prep, output: Mapping[str, Files]) -> None:
     """Sample pairs of the ``lines`` training pairs of ``raw`` and write them, in corpus order, to files for each set.
 
     They are distinct, pass the cleaning rules and are not in a given set. The rule "overlap", which ``prep`` must

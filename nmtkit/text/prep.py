@@ -36,7 +36,7 @@ from nmtkit.text.moses import has_moses_rules
 from nmtkit.text.pipeline import TextPipeline, copy_prep
 from nmtkit.text.raw import Files
 from nmtkit.text.round_trip import round_trip, sample
-from nmtkit.text.settings import AS_GIVEN, Cleaning, HeldOut, Prep, load_prep
+from nmtkit.text.settings import AS_GIVEN, Cleaning, Prep, SetOptions, load_prep
 from nmtkit.text.work import CHUNK_LINES, Work, join_lines, remove, split_lines, vocabularies
 
 log = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ def prepare(
     workers: int | None,
     keep_rejected: Path | None = None,
     merge: bool = False,
-    held_out: HeldOut = AS_GIVEN,
+    held_out: SetOptions = AS_GIVEN,
     like: Path | None = None,
 ) -> PrepReport:
     """Make the data folder ``folder`` from the raw text of train and, if given, dev and test.
@@ -87,7 +87,7 @@ def prepare_part(
     prep: Prep,
     workers: int | None,
     part: tuple[int, int],
-    held_out: HeldOut = AS_GIVEN,
+    held_out: SetOptions = AS_GIVEN,
     like: Path | None = None,
 ) -> str:
     """Tokenise and clean part i of n of the training text (every n-th shard); returns a progress message.

@@ -102,7 +102,7 @@ class Prep:
 
 
 @dataclass(frozen=True)
-class HeldOut:
+class SetOptions:
     """Options of the development and test sets."""
 
     references: tuple[Path, ...] = ()  # further references of the development set, for BLEU
@@ -116,7 +116,7 @@ class HeldOut:
         return {split: size for split, size in (("dev", self.dev_size), ("test", self.test_size)) if size}
 
 
-AS_GIVEN = HeldOut()
+AS_GIVEN = SetOptions()
 
 
 def in_form(side: Side, text: str) -> str:

@@ -30,7 +30,7 @@ from nmtkit.text.hashes import repeated
 from nmtkit.text.held_out import sample
 from nmtkit.text.manifest import is_data_file, read_json, versions
 from nmtkit.text.raw import Content, Files, read, read_all, stamp
-from nmtkit.text.settings import Drop, HeldOut, Prep, Side
+from nmtkit.text.settings import Drop, Prep, SetOptions, Side
 from nmtkit.version import __version__
 
 SHARD_LINES = 100_000  # half a minute for one process
@@ -59,7 +59,7 @@ class Work:
     """
 
     raw: Mapping[str, Files]
-    held_out: HeldOut
+    held_out: SetOptions
     contents: Mapping[str, Sequence[Content]]  # of both sides of each split, then of dev's further references
     output: Path
     prep: Prep
@@ -76,7 +76,7 @@ class Work:
         output: Path,
         prep: Prep,
         pool: Workers,
-        held_out: HeldOut,
+        held_out: SetOptions,
         like: Path | None,
         shared: bool = False,
     ) -> "Iterator[Work]":

@@ -10,7 +10,7 @@ from nmtkit.errors import UserError, check_choice
 from nmtkit.folders import ModelFolder, TextFiles
 from nmtkit.lines import real_path
 from nmtkit.options import Option, by_keyword, option, options_of
-from nmtkit.text.settings import MOSES, Cleaning, Drop, HeldOut, Prep, Side, Tokenizer, load_prep
+from nmtkit.text.settings import MOSES, Cleaning, Drop, Prep, SetOptions, Side, Tokenizer, load_prep
 from nmtkit.workflow.shared import JOBS, RAW, SOURCE_LANGUAGE, TARGET_LANGUAGE, several
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class PrepOptions:
         "Sample a development set of this many pairs from the training text.", SETS, at_least=1))
     test_size: int | None = option(None, Option(
         "Sample a test set of this many pairs from the training text.", SETS, at_least=1))
-    seed: int = option(HeldOut.seed, Option("Random seed for --dev-size and --test-size.", SETS, at_least=0))
+    seed: int = option(SetOptions.seed, Option("Random seed for --dev-size and --test-size.", SETS, at_least=0))
 
     like: Path | str | None = option(None, Option(
         "Tokenise, truecase and segment as in this data or model folder, with the models learnt there.", TOKENS,
@@ -116,7 +116,7 @@ def prepare(options: PrepOptions) -> "PrepReport | str":
     _check(options)
     like, shard, output = options.like, options.shard, Path(options.output)
     references = tuple(map(Path, options.dev_reference))
-    held_out = HeldOut(references, options.dev_size, options.test_size, options.seed)
+    held_out = SetOptions(references, options.dev_size, options.test_size, options.seed)
     from nmtkit.text import prep as text_prep
 
     # The dataclasses check their values; their ValueError becomes a UserError.

@@ -17,7 +17,7 @@ from nmtkit.search.beam import Hypothesis
 from nmtkit.text.pipeline import TextPipeline
 from nmtkit.text.prep import prepare
 from nmtkit.text.raw import Files
-from nmtkit.text.settings import HeldOut, Prep, Side, load_prep
+from nmtkit.text.settings import Prep, SetOptions, Side, load_prep
 from tests.training.conftest import small_experiment
 
 PAIRS = [("eins zwei drei vier fuenf", "A b c d e"), ("sechs sieben acht neun zehn", "V w x y z")]
@@ -35,7 +35,7 @@ def data(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     (tmp_path / "others").write_text("".join(f"{line}\n" for line in OTHERS))
     side: dict[str, Any] = {"tokenizer": "none", "normalize": False, "segmentation": "words"}
     prep = Prep(Side("de", **side), Side("en", **side, lowercase=request.param))
-    prepare(raw, tmp_path / "data", prep, workers=1, held_out=HeldOut((tmp_path / "others",)))
+    prepare(raw, tmp_path / "data", prep, workers=1, held_out=SetOptions((tmp_path / "others",)))
     encode(tmp_path / "data", None, None, 1, False, workers=1)
     return tmp_path / "data"
 

@@ -30,7 +30,7 @@ from nmtkit.text.pipeline import TextPipeline, copy_prep
 from nmtkit.text.prep import prep_like, prepare, prepare_part
 from nmtkit.text.raw import Files, find_raw, language_of
 from nmtkit.text.rules import broken_rule
-from nmtkit.text.settings import Cleaning, HeldOut, Prep, Segmentation, Side, Tokenizer, load_prep
+from nmtkit.text.settings import Cleaning, Prep, Segmentation, SetOptions, Side, Tokenizer, load_prep
 from nmtkit.text.work import Shard
 
 Form: TypeAlias = Literal["NFC", "NFD"]
@@ -359,7 +359,7 @@ def test_pairs_sampled_for_the_development_set_are_not_lost(
 ) -> None:
     raw = lose(tmp_path, lost)
     write(raw["train"].src, [f"number {n}" for n in range(100)])
-    prepare(raw, tmp_path / "data", WORDS, workers=1, held_out=HeldOut(dev_size=30))
+    prepare(raw, tmp_path / "data", WORDS, workers=1, held_out=SetOptions(dev_size=30))
     warnings = [record.message for record in caplog.records if record.levelname == "WARNING"]
     assert [text[:69] for text in warnings] == warned * [
         "11 of the 100 training pairs (11%) are left out, most of them for an "
@@ -549,7 +549,7 @@ def test_a_translation_memory_is_found_by_its_two_languages(folder: Callable[...
 def test_a_translation_memory_makes_the_folder_that_its_two_texts_make(
     repetitive: dict[str, Files], tmp_path: Path
 ) -> None:
-    memory, held_out = tmp_path / "memory.tmx", HeldOut(dev_size=20)
+    memory, held_out = tmp_path / "memory.tmx", SetOptions(dev_size=20)
     units = (
         f"<tu><tuv xml:lang='en-GB'><seg>{src}</seg></tuv><tuv xml:lang='fr'><seg>{tgt}</seg></tuv></tu>"
         for src, tgt in zip(*map(read_lines, repetitive["train"]), strict=True)
@@ -845,7 +845,7 @@ def test_shards_that_were_made_as_parts_are_not_deleted_for_a_run_with_other_set
     drawn = {split: files for split, files in raw.items() if split != "dev"}
     changed = re.escape("(cleaning.drop [], now ['overlap']; dev_size None, now 3; text dev ") + r"\w+ \w+, now none\)"
     with pytest.raises(UserError, match=changed):
-        prepare(drawn, tmp_path / "data", BPE, 1, held_out=HeldOut(dev_size=3))
+        prepare(drawn, tmp_path / "data", BPE, 1, held_out=SetOptions(dev_size=3))
     prepare(raw, tmp_path / "data", BPE, 1)
     assert contents(tmp_path / "data") == contents(tmp_path / "whole")
 
@@ -940,11 +940,11 @@ import sys
 from pathlib import Path
 from nmtkit.text import raw, work
 from nmtkit.machine.processes import Workers
-from nmtkit.text.settings import HeldOut, load_prep
+from nmtkit.text.settings import SetOptions, load_prep
 files, _, _ = raw.find_raw(Path(sys.argv[1]), "en", "fr")
 settings = load_prep(Path(sys.argv[2]))
 shared = len(sys.argv) > 4
-with Workers(1) as pool, work.Work.open(files, Path(sys.argv[3]), settings, pool, HeldOut(), None, shared):
+with Workers(1) as pool, work.Work.open(files, Path(sys.argv[3]), settings, pool, SetOptions(), None, shared):
     print(flush=True)
     sys.stdin.read()
 """
@@ -993,7 +993,7 @@ def test_parts_of_one_run_are_made_at_the_same_time_but_not_merged(raw: dict[str
 def test_every_reference_of_the_development_set_is_kept(raw: dict[str, Files], tmp_path: Path) -> None:
     for number in (1, 2):
         write(tmp_path / f"more{number}", [f"Une phrase {number}.{n}" for n in range(12)])
-    held_out = HeldOut((tmp_path / "more1", tmp_path / "more2"))
+    held_out = SetOptions((tmp_path / "more1", tmp_path / "more2"))
     prepare(raw, tmp_path / "two", BPE, workers=1)
     report = prepare(raw, tmp_path / "four", BPE, workers=1, held_out=held_out)
     two, four = contents(tmp_path / "two"), contents(tmp_path / "four")
@@ -1012,10 +1012,10 @@ def test_every_reference_of_the_development_set_is_kept(raw: dict[str, Files], t
 def test_references_have_a_line_for_every_line_of_the_development_set(raw: dict[str, Files], tmp_path: Path) -> None:
     write(tmp_path / "more", ["Une phrase."])
     with pytest.raises(UserError, match=r"dev\.en has 12 lines but .*more has 1; they must be aligned"):
-        prepare(raw, tmp_path / "data", BPE, workers=1, held_out=HeldOut((tmp_path / "more",)))
+        prepare(raw, tmp_path / "data", BPE, workers=1, held_out=SetOptions((tmp_path / "more",)))
     del raw["dev"]
     with pytest.raises(UserError, match=r"more: a reference needs a development set; give its two files"):
-        prepare(raw, tmp_path / "data", BPE, workers=1, held_out=HeldOut((tmp_path / "more",)))
+        prepare(raw, tmp_path / "data", BPE, workers=1, held_out=SetOptions((tmp_path / "more",)))
 
 
 @pytest.fixture
@@ -1033,7 +1033,7 @@ def pairs_of(folder: Path, split: str) -> list[tuple[str, str]]:
 
 
 def test_a_development_set_is_drawn_from_the_training_text(repetitive: dict[str, Files], tmp_path: Path) -> None:
-    report = prepare(repetitive, tmp_path / "data", BPE, workers=1, held_out=HeldOut(dev_size=50))
+    report = prepare(repetitive, tmp_path / "data", BPE, workers=1, held_out=SetOptions(dev_size=50))
     train, dev = pairs_of(tmp_path / "data", "train"), pairs_of(tmp_path / "data", "dev")
     assert len(dev) == len(set(dev)) == 50
     assert not set(train) & set(dev)
@@ -1049,8 +1049,8 @@ def test_a_development_set_is_drawn_from_the_training_text(repetitive: dict[str,
 
 
 def test_a_test_set_is_sampled_beside_the_development_set(repetitive: dict[str, Files], tmp_path: Path) -> None:
-    alone = prepare(repetitive, tmp_path / "alone", BPE, workers=1, held_out=HeldOut(dev_size=50))
-    report = prepare(repetitive, tmp_path / "data", BPE, workers=1, held_out=HeldOut(dev_size=50, test_size=40))
+    alone = prepare(repetitive, tmp_path / "alone", BPE, workers=1, held_out=SetOptions(dev_size=50))
+    report = prepare(repetitive, tmp_path / "data", BPE, workers=1, held_out=SetOptions(dev_size=50, test_size=40))
     train, dev, test = (pairs_of(tmp_path / "data", split) for split in ("train", "dev", "test"))
     assert len(test) == len(set(test)) == 40
     assert len(dev) == len(set(dev)) == 50
@@ -1068,7 +1068,7 @@ def test_a_sampled_test_set_shares_no_pair_with_a_given_development_set(
     repetitive["dev"] = Files(tmp_path / "dev.en", tmp_path / "dev.fr")
     write(repetitive["dev"].src, [f"A sentence,  number {n}." for n in range(150)])
     write(repetitive["dev"].tgt, [f"Phrase {n}  !" for n in range(150)])
-    prepare(repetitive, tmp_path / "data", BPE, workers=1, held_out=HeldOut(test_size=50))
+    prepare(repetitive, tmp_path / "data", BPE, workers=1, held_out=SetOptions(test_size=50))
     train, dev, test = (pairs_of(tmp_path / "data", split) for split in ("train", "dev", "test"))
     assert len(test) == 50
     assert not set(test) & {*train, *dev}
@@ -1079,7 +1079,7 @@ def test_a_drawn_development_set_shares_no_pair_with_the_test_set(repetitive: di
     repetitive["test"] = Files(tmp_path / "test.en", tmp_path / "test.fr")
     for path, lines in zip(repetitive["test"], zip(*tested, strict=True), strict=True):
         write(path, [*lines])
-    prepare(repetitive, tmp_path / "data", BPE, workers=1, held_out=HeldOut(dev_size=50))
+    prepare(repetitive, tmp_path / "data", BPE, workers=1, held_out=SetOptions(dev_size=50))
     dev, test = (pairs_of(tmp_path / "data", split) for split in ("dev", "test"))
     assert len(dev) == 50
     assert not set(dev) & set(test)
@@ -1089,7 +1089,7 @@ def test_the_sampled_development_set_depends_on_the_seed_only(
     repetitive: dict[str, Files], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, seed in (("first", 1), ("second", 1), ("other", 2)):
-        prepare(repetitive, tmp_path / name, BPE, workers=1, held_out=HeldOut(dev_size=50, seed=seed))
+        prepare(repetitive, tmp_path / name, BPE, workers=1, held_out=SetOptions(dev_size=50, seed=seed))
         monkeypatch.setattr("nmtkit.text.work.SHARD_LINES", 70)
     assert contents(tmp_path / "first") == contents(tmp_path / "second")
     assert pairs_of(tmp_path / "first", "dev") != pairs_of(tmp_path / "other", "dev")
@@ -1099,7 +1099,7 @@ def test_parts_made_apart_draw_the_same(
     repetitive: dict[str, Files], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("nmtkit.text.work.SHARD_LINES", 200)
-    held_out = HeldOut(dev_size=50)
+    held_out = SetOptions(dev_size=50)
     prepare(repetitive, tmp_path / "whole", BPE, workers=1, held_out=held_out)
     for i in (1, 2):
         prepare_part(repetitive, tmp_path / "data", BPE, 1, (i, 2), held_out)
@@ -1120,7 +1120,7 @@ def test_too_large_a_sample_is_refused(
     repetitive: dict[str, Files], tmp_path: Path, dev: int | None, test: int | None, message: str
 ) -> None:
     with pytest.raises(UserError, match=message):
-        prepare(repetitive, tmp_path / "data", BPE, workers=1, held_out=HeldOut(dev_size=dev, test_size=test))
+        prepare(repetitive, tmp_path / "data", BPE, workers=1, held_out=SetOptions(dev_size=dev, test_size=test))
 
 
 @pytest.mark.parametrize("split", ["dev", "test"])
@@ -1129,7 +1129,7 @@ def test_an_existing_set_is_not_sampled(raw: dict[str, Files], tmp_path: Path, s
     for path, copy in zip(raw["dev"], raw["test"], strict=True):
         shutil.copy(path, copy)
     with pytest.raises(UserError, match=rf"`{split}_size` 5: there is already .*{split}\.en; use only one of them"):
-        prepare(raw, tmp_path / "data", BPE, workers=1, held_out=HeldOut(**{f"{split}_size": 5}))
+        prepare(raw, tmp_path / "data", BPE, workers=1, held_out=SetOptions(**{f"{split}_size": 5}))
 
 
 @pytest.mark.parametrize(("form", "other"), [("NFC", "NFD"), ("NFD", "NFC")])
