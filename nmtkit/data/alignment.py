@@ -11,7 +11,7 @@ from nmtkit.align.eflomal import align_with_eflomal
 from nmtkit.align.lexicon import WordPair, write_lexicon
 from nmtkit.align.pharaoh import Link, check_links, format_links, read_alignment
 from nmtkit.align.symmetrize import Heuristic, symmetrized
-from nmtkit.errors import UserError, check_lines, counted
+from nmtkit.errors import check_lines, counted
 from nmtkit.folders import ALIGN_FILES, TextFiles
 from nmtkit.lines import count_lines, move_into_place, read_lines, staging_folder
 from nmtkit.machine.progress import progress
@@ -84,12 +84,13 @@ def take_alignment(folder: Path, pharaoh: Path, threshold: int) -> AlignmentRepo
     Raises UserError if it does not fit the text.
     """
     prep = load_prep(folder)
-    if not pharaoh.is_file():
-        raise UserError(f"{pharaoh}: no such file")
     src, remedy = folder / "train.src", "align the text of that folder, without the pairs that nmtkit prep left out"
-    check_lines(pharaoh, count_lines(pharaoh), src, count_lines(src), remedy)
     with staging_folder(folder) as staging:
-        return _write(folder, staging, prep, ["train"], read_alignment(pharaoh), pharaoh, threshold)
+        copy = staging / "links"  # because the alignment may be a pipe, which cannot be read twice
+        with open(copy, "w", encoding="utf-8") as file:
+            file.writelines(f"{format_links(links)}\n" for links in read_alignment(pharaoh))
+        check_lines(pharaoh, count_lines(copy), src, count_lines(src), remedy)
+        return _write(folder, staging, prep, ["train"], read_alignment(copy), pharaoh, threshold)
 
 
 def _sentences(folder: Path, split: str, prep: Prep) -> Iterator[tuple[list[str], list[str]]]:

@@ -1,5 +1,6 @@
 import gzip
 import json
+import lzma
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -112,6 +113,21 @@ def test_links_of_another_aligner_are_used_unchanged(nmtkit: Run, data: Path, tm
     assert not (data / "dev.align").exists()
 
 
+def test_links_of_another_aligner_may_come_from_a_pipe(
+    nmtkit: Run, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "links").write_text("0-1 1-0\n\n")
+    with piped(tmp_path / "links") as links:
+        assert nmtkit("align", "--pharaoh", links).status == 0
+    assert (data / "train.align").read_text() == "0-1 1-0\n\n"
+    with open(tmp_path / "links") as file:
+        monkeypatch.setattr("sys.stdin", file)
+        assert nmtkit("align", "--pharaoh", "-").status == 0
+    (tmp_path / "links").write_text("0-0\n")
+    with piped(tmp_path / "links") as links:
+        assert f"{links} has 1 line but data/train.src has 2" in nmtkit("align", "--pharaoh", links).err
+
+
 def test_preparing_the_text_again_deletes_its_alignment(
     nmtkit: Run, data: Path, tmp_path: Path, eflomal: list[list[str]]
 ) -> None:
@@ -171,7 +187,9 @@ def test_an_alignment_and_its_gold_standard_may_come_from_pipes(
         ("--pharaoh one", "one has 1 line but data/train.src has 2; align the text of that folder"),
         ("--pharaoh far", "far:2: the link 3-0 is outside its pair of 3 and 3 words; align the same words"),
         ("--pharaoh bad", "bad:1: expected links such as 0-0 1-2, counted from 0; found 'x'"),
-        ("--pharaoh none", "none: no such file"),
+        ("--pharaoh none", "none: cannot be read: No such file"),
+        ("--pharaoh data", "data: cannot be read: Is a directory"),
+        ("--pharaoh packed", "packed:1: byte 0xFD is not UTF-8; it is a compressed file"),
         ("--pharaoh one --gold far", "one has fewer lines than far, 2; they must align the same sentences"),
         ("--pharaoh far --gold one", "far has more lines than one, 1; they must align the same sentences"),
         ("--pharaoh - --gold -", "-: standard input can be read only once; name a file instead of the other -"),
@@ -185,6 +203,7 @@ def test_text_that_cannot_be_aligned_is_an_error(nmtkit: Run, tmp_path: Path, ar
     (tmp_path / "one").write_text("0-0\n")
     (tmp_path / "far").write_text("0-0\n3-0\n")
     (tmp_path / "bad").write_text("x\n\n")
+    (tmp_path / "packed").write_bytes(lzma.compress(b"0-0\n0-0\n"))
     status, out, err = nmtkit("align", *arguments.split())
     assert (status, out) == (1, "")
     assert message in err
