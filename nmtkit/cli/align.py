@@ -18,11 +18,12 @@ def align(options: AlignOptions, as_json: AsJson = False) -> None:
       nmtkit align --pharaoh links.txt
       nmtkit align --pharaoh links.txt --gold gold.txt
 
-    This writes train.align and dev.align (links between whole words, BPE undone) and lexicon.tsv to the data folder.
-    nmtkit translate --replace-unk takes the translations of unknown words from the lexicon, which nmtkit train copies
-    into the model folder, so run nmtkit align first; with a model trained earlier, use --lexicon data/lexicon.tsv.
-    nmtkit vocab --unkpos needs train.align. The default threshold suits millions of sentence pairs (Luong et al. 2015);
-    a small corpus needs a lower one. eflomal samples at random, so two runs differ a little.
+    This writes train.align and dev.align (links between whole words, BPE undone; with --pharaoh only train.align) and
+    lexicon.tsv to the data folder. nmtkit translate --replace-unk takes the translations of unknown words from the
+    lexicon, which nmtkit train copies into the model folder, so run nmtkit align first; with a model trained earlier,
+    use --lexicon data/lexicon.tsv. nmtkit vocab --unkpos needs train.align. The default threshold suits millions of
+    sentence pairs (Luong et al. 2015); a small corpus needs a lower one. eflomal samples at random, so two runs differ
+    a little.
 
     With --gold, nothing is written: the links of --pharaoh, or of train.align in the data folder, are scored.
     """

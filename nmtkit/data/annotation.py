@@ -1,6 +1,7 @@
 """Annotation of unknown words in encoded target text with their source positions (PosUnk, Luong et al. 2015)."""
 
 import hashlib
+import logging
 from itertools import repeat
 from pathlib import Path
 
@@ -13,12 +14,17 @@ from nmtkit.data.vocab import ALL_SYMBOLS
 from nmtkit.errors import UserError, counted
 from nmtkit.lines import count_lines, read_lines
 from nmtkit.machine.progress import progress
-from nmtkit.symbols import UNK
+from nmtkit.symbols import UNK, UNKPOS
 from nmtkit.text.settings import load_prep
+
+log = logging.getLogger(__name__)
 
 
 def check_annotation(folder: Path, tgt_size: int | None) -> None:
-    """Raise UserError if a data folder cannot be annotated, or the target vocabulary is too small for the symbols."""
+    """Raise UserError if a data folder cannot be annotated, or the target vocabulary is too small for the symbols.
+
+    Warns if the development set cannot be annotated.
+    """
     prep = load_prep(folder)
     if {prep.src.segmentation, prep.tgt.segmentation} != {"words"}:
         raise UserError(f"`unkpos`: {folder} has subwords, so no word is unknown; prepare it again with whole words")
@@ -26,6 +32,11 @@ def check_annotation(folder: Path, tgt_size: int | None) -> None:
         raise UserError(f"{folder / 'train.align'}: not found, and `unkpos` needs it; make it with nmtkit align")
     if tgt_size is not None and tgt_size <= len(ALL_SYMBOLS):
         raise UserError(f"`tgt_size` {tgt_size}: with `unkpos`, {len(ALL_SYMBOLS)} rows are symbols; use a larger one")
+    if (folder / "dev.tgt").is_file() and not (folder / "dev.align").is_file():
+        log.warning(
+            f"{folder / 'dev.align'}: not found, so the unknown words of the development set are all {UNKPOS[-1]}, and "
+            f"its cross-entropy is too high; put its links there, as in {folder / 'train.align'}"
+        )
 
 
 def annotate_file(path: Path, text: Encoded, alignment: Path) -> str:

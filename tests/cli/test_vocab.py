@@ -85,6 +85,19 @@ def test_unknown_target_words_are_annotated_if_asked(nmtkit: Run, data: Path) ->
     assert not Vocabulary.load(data / "vocab.src").annotated
 
 
+def test_a_development_set_without_links_is_reported(nmtkit: Run, data: Path) -> None:
+    files = Files(Path("train.en"), Path("train.fr"))
+    words = Prep(Side("en", segmentation="words"), Side("fr", segmentation="words"))
+    prepare({"train": files, "dev": files}, Path("data"), words, workers=1)
+    (data / "train.align").write_text("7-10\n")
+    assert nmtkit("vocab", "--unkpos", "--tgt-size", "24", "-j1").err.splitlines()[0] == (
+        "data/dev.align: not found, so the unknown words of the development set are all <unkpos_null>, and its "
+        "cross-entropy is too high; put its links there, as in data/train.align"
+    )
+    (data / "dev.align").write_text("7-10\n")
+    assert "not found" not in nmtkit("vocab", "--unkpos", "--tgt-size", "24", "-j1").err
+
+
 def test_a_joint_list_has_the_symbols_of_annotation_too(nmtkit: Run, data: Path) -> None:
     (data / "train.align").write_text("\n")
     assert nmtkit("vocab", "--unkpos", "--joint", "-j1").status == 0
