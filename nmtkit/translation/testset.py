@@ -177,7 +177,8 @@ def _cross_entropy(
 ) -> CrossEntropy | None:
     """The cross-entropy of a reference; None if all pairs are too long, or log-probabilities are not normalised.
 
-    texts: of each pair the source, the reference, and the words of the reference.
+    Also None for unknown words and a model of ``UNKPOS``, which was never trained on ``<unk>``. texts: of each pair the
+    source, the reference, and the words of the reference.
     """
     if isinstance(translator.given, Ensemble) and translator.given.combine == "logprob":
         return None
@@ -189,6 +190,12 @@ def _cross_entropy(
         if min(lengths) and (max_length is None or max(lengths) <= max_length):  # counted as in training
             pairs.append((source, ref))
             unknown += sum(token not in known for token in tokens)
+    if unknown and translator.tgt_vocab.annotated:
+        log.warning(
+            "nmtkit: no cross-entropy of the reference: it has %s, and %s has learnt <unkpos_d> instead of <unk>",
+            counted(unknown, "unknown word"), translator.name,
+        )  # fmt: skip
+        return None
     scored = translator.score_candidates([source for source, _ in pairs], [[ref] for _, ref in pairs])
     return cross_entropy([log_probs for [log_probs] in scored], unknown) if pairs else None
 

@@ -100,6 +100,9 @@ def test_align_writes_what_vocab_translate_and_posunk_read(folder: Path, nmtkit:
     for option in ("--replace-unk", "--shortlist=2"):
         outcome = nmtkit("translate", "-m", "annotated", "-i", "raw/test.en", option)
         assert (outcome.status, outcome.out.count("\n")) == (0, SIZES["test"])
+    scored = nmtkit("score", "-m", "annotated")
+    assert (scored.status, "cross-entropy" in scored.out) == (0, False)  # the model was not trained on <unk>
+    assert "no cross-entropy of the reference: it has " in scored.err
     tokens = nmtkit("translate", "-m", "annotated", "--tokenized", "--alignment", "-i", "data/test.src")
     both = [line.split("\t") for line in tokens.out.splitlines()]
     Path("out.tok").write_text("".join(f"{words}\n" for words, _ in both))
