@@ -16,10 +16,10 @@ from unicodedata import normalize
 import numpy as np
 
 from nmtkit.data.corpus import Corpus
+from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError, counted
-from nmtkit.folders import SIDES, SPLITS
+from nmtkit.folders import SIDES, SPLITS, TextFiles
 from nmtkit.lines import at_line, conversion, file_of, parse_line, raw_lines
-from nmtkit.symbols import UNK
 from nmtkit.text.hashes import pair_hash, repeated
 from nmtkit.text.manifest import read_json
 from nmtkit.text.pipeline import CONTROL
@@ -266,6 +266,8 @@ def examine_ids(folder: Path) -> list[Finding]:
         else "subwords; use a larger vocabulary, or training text with these characters"
         for name, side in zip(SIDES, (prep.src, prep.tgt), strict=True)
     }
+    # The id of the first word; smaller ones in a text are unknown words, which ``unkpos`` marks with many symbols.
+    first = {side: Vocabulary.load(TextFiles(folder).vocabulary(side)).symbols for side in SIDES}
     for split in SPLITS:
         if not (folder / f"{split}.src.ids").exists():
             continue
@@ -275,7 +277,7 @@ def examine_ids(folder: Path) -> list[Finding]:
             tokens = unknown = 0
             for number in range(len(corpus)):
                 ids = sentence(number)
-                missing = int((ids == UNK).sum())
+                missing = int((ids < first[side]).sum())
                 tokens, unknown = tokens + len(ids), unknown + missing
                 if 2 * missing > len(ids):
                     mostly.add(number + 1)

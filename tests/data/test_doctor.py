@@ -248,6 +248,19 @@ def test_words_that_the_vocabulary_leaves_out_are_counted(tmp_path: Path) -> Non
     assert f"{tmp_path}/data/dev.src:8: more than half of the words are unknown" in found
 
 
+def test_unknown_words_with_a_position_are_unknown_words(tmp_path: Path) -> None:
+    raw = {split: write(tmp_path, split, pair) for split, pair in corpus(tmp_path).items()}
+    data = tmp_path / "data"
+    prepare(raw, data, Prep(Side("en", segmentation="words"), Side("fr", segmentation="words")), workers=1)
+    (data / "train.align").write_text("\n" * len((data / "train.tgt").read_bytes().splitlines()))
+    found = []
+    for unkpos in (False, True):  # with the same five words
+        encode(data, 9, 25 if unkpos else 9, 1, False, 1, unkpos)
+        found.append([str(finding) for finding in examine_ids(data)])
+    assert found[0] == found[1]
+    assert any("train.tgt: " in line and "tokens are unknown words" in line for line in found[1])
+
+
 def test_unknown_subwords_need_other_text_instead_of_bpe(tmp_path: Path) -> None:
     sides = corpus(tmp_path)
     sides["dev"][0][:] = ["\u03b1\u03b2 \u03b3".encode()] * len(sides["dev"][0])
