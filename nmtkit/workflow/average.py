@@ -35,8 +35,7 @@ def write_average(options: AverageOptions) -> list[Path]:
     from nmtkit.training import averaging
 
     given, output = paths(options.checkpoints), ModelFolder(Path(options.output))
-    path = Path(options.model) if options.model else ModelFolder.at(given[0]).path if given else Path("run")
-    run = ModelFolder(path)
+    run = ModelFolder(ModelFolder.at(Path(options.model) if options.model else given[0] if given else Path("run")).path)
     if run.config.exists():
         check_same_run(output, run)
     return averaging.average(run, output, given, options.best, options.last)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nmtkit.errors import UserError
+from nmtkit.lines import check_read_once
 from nmtkit.options import Option, by_keyword, option
 from nmtkit.workflow.shared import CHECKPOINT, DEVICE, MODELS, TYPES, models_at, paths
 
@@ -42,6 +43,7 @@ def accuracies(options: ContrastOptions) -> "dict[str, list[Accuracy]]":
     empty if the sets do not have them. Raises UserError for sets that cannot be read or have no errors of these types.
     """
     files = [Path(path) for path in (options.source, options.correct, options.incorrect) if path is not None]
+    check_read_once(files)
     entries = read_entries(paths(options.sets), options.types, files)
 
     from nmtkit.translation import loading

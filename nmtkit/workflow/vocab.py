@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nmtkit.errors import UserError
+from nmtkit.lines import check_read_once
 from nmtkit.options import Option, by_keyword, option
 from nmtkit.symbols import SPELLINGS
 from nmtkit.workflow.shared import DATA, JOBS
@@ -51,13 +52,14 @@ def make_vocabularies(options: VocabOptions) -> "VocabReport":
         raise UserError(
             f"`joint` makes one vocabulary of one size, not of `src_size` {src_size} and `tgt_size` {tgt_size}"
         )
+    given = [None if path is None else Path(path) for path in (options.src_from, options.tgt_from)]
+    check_read_once(path for path in given if path)
     from nmtkit.data.encoding import encode
 
     if joint:  # the size may be given by either name
         src_size = tgt_size = src_size or tgt_size
-    source, target = (None if path is None else Path(path) for path in (options.src_from, options.tgt_from))
     return encode(
-        Path(options.data), src_size, tgt_size, options.min_count, joint, options.jobs, options.unkpos, source, target
+        Path(options.data), src_size, tgt_size, options.min_count, joint, options.jobs, options.unkpos, *given
     )
 
 

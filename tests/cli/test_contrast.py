@@ -101,6 +101,10 @@ def test_the_type_of_error_is_the_folder_name_for_any_path_to_it(
         ),
         (["set.json", "--type", "swop"], "--type swop: not one of swap, unknown"),
         (["run"], "run: has 0 files src.*; expected one, as in src.de"),
+        (
+            ["--source", "-", "--correct", "none.json", "--incorrect", "-"],
+            "-: standard input can be read only once; name a file instead of the other -",
+        ),
         (["none.json"], "none.json: has no errors: there is nothing to compare"),
     ],
 )

@@ -209,7 +209,7 @@ def test_the_lexicon_is_copied_to_the_model(prepared: Path, nmtkit: Nmtkit) -> N
     (prepared / "links").write_text("0-0\n" * 50)
     assert nmtkit("align", "--pharaoh", "links", "--threshold", "0").status == 0
     nmtkit(*TRAIN, "--max-updates", 1)
-    nmtkit("average", "--last", "1")
+    assert nmtkit("average", "--last", "1", "-m", "run/checkpoints/step-1").status == 0  # a checkpoint names its run
     lexicon = (prepared / "data" / "lexicon.tsv").read_bytes()
     assert lexicon
     for folder in ("run", "averaged"):

@@ -127,6 +127,11 @@ def test_words_are_chosen_in_one_way_only(nmtkit: Run, data: Path, other: str) -
     assert "the words come from dict.txt; use only one of the two" in err
 
 
+def test_standard_input_has_the_words_of_one_side(nmtkit: Run) -> None:
+    expected = "nmtkit: error: -: standard input can be read only once; name a file instead of the other -\n"
+    assert nmtkit("vocab", "--src-from", "-", "--tgt-from", "-") == (1, "", expected)
+
+
 def test_the_report_for_scripts_has_the_same_figures(nmtkit: Run, data: Path) -> None:
     outcome = nmtkit("vocab", "-j1", "--tgt-size", "8", "--json")
     report = json.loads(outcome.out)
