@@ -257,7 +257,7 @@ def _node(node: Element, properties: Element | None, in_run: bool) -> Iterator[S
 def _fields(content: Iterable[Element]) -> Iterator[list[Element]]:
     """Lists of single nodes, and of the nodes of each whole field."""
     field, depth = list[Element](), 0
-    for node in content:
+    for node in itertools.chain.from_iterable(map(_parts, content)):
         kinds = _field_characters(node)
         depth += kinds.count("begin")
         if not depth:
@@ -269,6 +269,18 @@ def _fields(content: Iterable[Element]) -> Iterator[list[Element]]:
             yield field
             field, depth = [], 0
     yield from ([node] for node in field)  # of a field that ends in another paragraph
+
+
+def _parts(run: Element) -> list[Element]:
+    """A node of a paragraph; a run with text and field characters becomes several, each with one node."""
+    if run.find("{*}fldChar") is None or run.find("{*}t") is None:
+        return [run]
+    parts, properties = [run], run.find("{*}rPr")
+    for node in [each for each in run if each is not properties][1:]:
+        parts.append(run.makeelement(run.tag, run.attrib, run.nsmap))
+        parts[-1].extend([node] if properties is None else [copy.deepcopy(properties), node])
+        parts[-2].addnext(parts[-1])
+    return parts
 
 
 def _field_characters(run: Element) -> list[str | None]:

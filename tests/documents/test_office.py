@@ -113,6 +113,25 @@ def test_links_are_around_their_text_whether_elements_or_fields() -> None:
             "here", "HERE").replace("now", "NOW")  # fmt: skip
 
 
+@pytest.mark.parametrize("properties", ["", BOLD])
+def test_text_in_the_runs_of_a_field_is_translated_but_not_its_result(properties: str) -> None:
+    begin, separate, end = (f'<w:fldChar w:fldCharType="{kind}"/>' for kind in ("begin", "separate", "end"))
+    words, result, rest = (f'<w:t xml:space="preserve">{text}</w:t>' for text in ("a page ", "seven", " of it"))
+    split = f"</w:r><w:r>{properties}"
+    for code, text in (("PAGE", "a page of it"), ('HYPERLINK "x"', "a page seven of it")):
+        for between in ("", split):
+            code_and_result = [f"<w:instrText>{code}</w:instrText>", separate, result]
+            field = between.join([words + begin, *code_and_result, end + rest])
+            data = docx(paragraph(f"<w:r>{properties}{field}</w:r>"))
+            assert texts("a.docx", data) == [text]
+            parts = split.join([words, begin, *code_and_result, end, rest])
+            parts = parts.replace("a page", "A PAGE").replace("of it", "OF IT")
+            expected = paragraph(f"<w:r>{properties}{parts}</w:r>")
+            assert document(capitals("a.docx", data)) == (
+                expected if code == "PAGE" else expected.replace("seven", "SEVEN")
+            )
+
+
 def test_a_field_that_ends_in_another_paragraph_stays_around_the_text() -> None:
     begin, end = (f'<w:r><w:fldChar w:fldCharType="{kind}"/></w:r>' for kind in ("begin", "end"))
     data = docx(paragraph(begin, RUN.format("", "contents")) + paragraph(RUN.format("", "chapter"), end))
