@@ -5,6 +5,7 @@ from collections import Counter, defaultdict
 
 # Format strings of programs, markup, web and e-mail addresses.
 _PATTERNS = (
+    r"\$t\([^()]*\)",  # $t(key) of i18next, another string
     r"\{\{[^{}]*\}\}",  # {{ x }}
     r"[$%#]?\{[^{}]*\}",  # {name}, ${name}, %{name}, {0:.2f}
     r"%(?:\(\w+\))?(?:\d+\$)?[-+#0]*(?:\d+|\*)?(?:\.\d+)?(?:hh?|ll?|[jztL])?[@diouxXeEfFgGcrsaA]",  # %1$s, %(count)d

@@ -244,6 +244,7 @@ def test_what_has_no_words_of_its_own_is_not_translated() -> None:
     ("text", "found"),
     [
         ("{name} %1$s %(count)d {{ x }} %@ %lu", ["{name}", "%1$s", "%(count)d", "{{ x }}", "%@", "%lu"]),
+        ('$t(a.b) by $t(c, {"n": {{n}} }), $t', ["$t(a.b)", '$t(c, {"n": {{n}} })']),
         ('<x id="1"/> a&nbsp;b &#160; c', ['<x id="1"/>', "&nbsp;", "&#160;"]),
         ("a <b>c</b>d &quot;e&quot;", ["<b>", "</b>", "&quot;", "&quot;"]),
         ("caf&eacute; it&#39;s {a}b", ["caf&eacute;", "it&#39;s", "{a}b"]),
