@@ -139,7 +139,8 @@ def _segment(tokens: Sequence[Token]) -> Segment:
         elif kind == "hardbreak" or (kind == "html_inline" and _BREAK.fullmatch(token.content)):
             builder.empty(_Written(token.content or "\\\n", ""), layout=" ")
         elif kind in ("code_inline", "math_inline", "math_inline_double"):
-            pad = " " if kind == "code_inline" and "`" in token.content[:1] + token.content[-1:] else ""
+            edges = token.content.strip()  # a space at an edge of the text may move out of the mark
+            pad = " " if kind == "code_inline" and "`" in edges[:1] + edges[-1:] else ""
             builder.start(_Written(token.markup + pad, pad + token.markup, code=True), splits=False)
             builder.text(token.content, keep=True)
             builder.end()

@@ -1,5 +1,6 @@
 import re
 import time
+from dataclasses import replace
 from html import unescape
 from pathlib import Path
 
@@ -64,6 +65,20 @@ def test_code_links_and_what_is_not_text_stay() -> None:
     rest = " <kbd>x</kbd>\n\n[Ref]: u\n[^n]: note\n"
     changed = 'SEE `code` AND [THE PAGE](http://x.org "y") OR <http://z.org>, ![an image](i.png) AND [HERE][ref][^n]'
     assert capitals(text + rest) == changed + rest.replace("x<", "X<").replace("note", "NOTE")
+
+
+@pytest.mark.parametrize("code", ["``a `it` ``", "`` a` ``", "``a`  ``", "`` `it` b``", "`` ` ``"])
+def test_code_that_contains_backticks_keeps_its_fences_without_the_space_at_its_edge(code: str) -> None:
+    text = f"run {code} now\n"
+    assert page(same(text)) == page(text)
+    file = read(text.encode())
+    [segment] = file.segments
+    [mark] = segment.marks
+    words = segment.text[mark.start : mark.end]
+    start = mark.start + len(words) - len(words.lstrip())
+    moved = replace(segment, marks=(mark._replace(start=start, end=start + len(words.strip())),))
+    written = page(file.write([moved]).decode())
+    assert written == page(f"run `` {words.strip()} `` now\n")
 
 
 def test_a_tab_is_a_space() -> None:
