@@ -96,7 +96,7 @@ def read(data: bytes) -> Places:
             def put(translated: Segment, place: _Paragraph = place) -> None:
                 written[place] = _paragraph(translated, place, parser, env)
 
-            places.add(_segment(children), put)
+            places.add(_segment(children, text[place.start : place.end]), put)
     return places
 
 
@@ -122,8 +122,11 @@ def _found(before: Token, token: Token, lines: Sequence[str], starts: Sequence[i
     return _Paragraph(starts[first] + columns[0], starts[last] + len(lines[last].rstrip()), prefix, True, False)
 
 
-def _segment(tokens: Sequence[Token]) -> Segment:
-    """The segment of a paragraph."""
+def _segment(tokens: Sequence[Token], written: str) -> Segment:
+    """The segment of a paragraph, of which these are the tokens; ``written``: its Markdown.
+
+    Its line breaks are backslashes if it has one, or else two spaces, because Python-Markdown has no backslashes.
+    """
     builder, ends = Builder(), _ends(tokens)
     done = -1
     for number, token in enumerate(tokens):
@@ -137,7 +140,7 @@ def _segment(tokens: Sequence[Token]) -> Segment:
         elif kind == "softbreak":
             builder.text(" ")
         elif kind == "hardbreak" or (kind == "html_inline" and _BREAK.fullmatch(token.content)):
-            builder.empty(_Written(token.content or "\\\n", ""), layout=" ")
+            builder.empty(_Written(token.content or ("\\\n" if "\\\n" in written else "  \n"), ""), layout=" ")
         elif kind in ("code_inline", "math_inline", "math_inline_double"):
             edges = token.content.strip()  # a space at an edge of the text may move out of the mark
             pad = " " if kind == "code_inline" and "`" in edges[:1] + edges[-1:] else ""
@@ -150,13 +153,13 @@ def _segment(tokens: Sequence[Token]) -> Segment:
             pair = (token, tokens[last])
             start, end = _link(token) if kind == "link_open" else (each.markup + each.content for each in pair)
             is_raised = start.lower() in ("<sub>", "<sup>")
-            inside = _segment(tokens[number + 1 : last] if last < number + 9 else [])
+            inside = _segment(tokens[number + 1 : last] if last < number + 9 else [], written)
             after = "".join(each.content for each in tokens[last + 1 : last + 2] if each.type == "text")
             # A note, or an element without text, such as a link around an image.
             if (is_raised and is_script(inside.text, after)) or (inside.marks and not inside.text.strip()):
-                written = _Written(f"{start}{_markdown(inside, escape=True, html=False)}{end}", "")
+                whole = f"{start}{_markdown(inside, escape=True, html=False)}{end}"
                 builder.space(" " * inside.text.isspace())
-                builder.empty(written)
+                builder.empty(_Written(whole, ""))
                 done = last
             else:
                 builder.start(_Written(start, end, token.tag), splits=token.tag in _EMPHASIS, script=is_raised)
@@ -208,12 +211,14 @@ def _paragraph(segment: Segment, place: _Paragraph, parser: MarkdownIt, env: dic
         refs = env.get("footnotes", {}).get("refs", {})
         named = {label: -1 for name in _FOOTNOTE.findall(candidate) if (label := f":{name}") in refs}
         own = {**env, "footnotes": {"refs": named, "list": {}}}
-        return content(_segment(parser.parseInline(candidate, own)[0].children or [])) == content(segment)
+        tokens = parser.parseInline(candidate, own)[0].children or []
+        return content(_segment(tokens, candidate)) == content(segment)
 
     candidates = (_markdown(segment, escape, html=False) for escape in (False, True))
     text = next(filter(is_same, candidates), None)
     if text is None:  # asterisks do not start or end an emphasis everywhere, for example not beside a space
         text = _markdown(segment, True, html=True)
+    text = re.sub(r"^  (?=\n)", r"\\", text, flags=re.MULTILINE)  # a blank line would end the paragraph
     if place.cell:
         text = re.sub(r"(?<!\\)\|", r"\\|", text)
     if place.begins_line:

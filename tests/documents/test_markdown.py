@@ -141,6 +141,21 @@ def test_words_beside_a_break_are_not_joined(tag: str) -> None:
     assert capitals("see `<br>` there") == "SEE `<br>` THERE"
 
 
+@pytest.mark.parametrize("mark", ["  ", "\\"])
+def test_breaks_are_written_as_they_were(mark: str) -> None:
+    text = f"> a *b{mark}\n> c* d{mark}\n> e\n\n- [![f{mark}\n  ![g](h)](i)] j\n"
+    assert capitals(text) == f"> A *B{mark}\n> C* D{mark}\n> E\n\n- [![f{mark}\n  ![g](h)](i)] J\n"
+    assert capitals("a   \nb\\\nc") == "A\\\nB\\\nC"
+
+
+def test_breaks_beside_each_other_do_not_end_the_paragraph() -> None:
+    file = read(b"a  \nb  \nc")
+    [segment] = file.segments
+    for place, written in ((0, b"\\\n\\\nd e"), (1, b"d  \n\\\ne")):
+        marks = tuple(mark._replace(start=place, end=place) for mark in segment.marks)
+        assert file.write([Segment("d e", marks)]) == written
+
+
 def test_the_boxes_of_tasks_stay() -> None:
     assert capitals("- [ ] a\n- [x] *b*\n  c\n1. [X] d\n") == "- [ ] A\n- [x] *B* C\n1. [X] D\n"
     assert capitals("[x] a\n\n[x]: b\n") == "[X][x] A\n\n[x]: b\n"
