@@ -1,4 +1,4 @@
-"""Markdown: CommonMark with tables, strikethrough, footnotes, front matter, containers and mathematics.
+"""Markdown: CommonMark with tables, strikethrough, footnotes, definitions, front matter, containers and mathematics.
 
 A paragraph becomes one line. Code, mathematics, HTML blocks, images, front matter, the addresses of links, the lines of
 ``:::``, the marks of alerts and the attributes of headings are not changed.
@@ -11,7 +11,9 @@ from typing import Any, NamedTuple
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
+from mdit_py_plugins.admon import admon_plugin
 from mdit_py_plugins.container import container_plugin
+from mdit_py_plugins.deflist import deflist_plugin
 from mdit_py_plugins.dollarmath import dollarmath_plugin
 from mdit_py_plugins.footnote import footnote_plugin
 from mdit_py_plugins.front_matter import front_matter_plugin
@@ -60,6 +62,7 @@ def read(data: bytes) -> Places:
     text = original.replace("\r\n", "\n").replace("\r", "\n")
     parser = MarkdownIt("commonmark", {"store_labels": True}).enable(["table", "strikethrough"])
     parser.use(front_matter_plugin).use(footnote_plugin).disable("footnote_inline")
+    parser.use(admon_plugin).use(deflist_plugin)
     parser.use(container_plugin, "any", validate=lambda *_: True)
     parser.use(dollarmath_plugin, allow_space=False, allow_digits=False, allow_blank_lines=False, double_inline=True)
     env = dict[str, Any]()
@@ -111,6 +114,9 @@ def _found(before: Token, token: Token, lines: Sequence[str], starts: Sequence[i
         low = max(0, done - starts[first]) if cell else lines[first].find(before.markup) + len(before.markup)
         start = starts[first] + lines[first].find(content, low)
         return None if start < starts[first] else _Paragraph(start, start + len(content), "", False, cell)
+    if before.type == "admonition_title_open":  # text if quoted, as Python-Markdown has it
+        start = starts[first] + len(line := lines[first].rstrip()) - len(content) - 1
+        return _Paragraph(start, start + len(content), "", False, False) if line.endswith(f'"{content}"') else None
     columns = list[int]()
     parts = content.split("\n")
     for line, part in zip(lines[first:], parts, strict=False):

@@ -167,6 +167,17 @@ def test_the_mark_of_an_alert_stays_on_its_own_line() -> None:
         "two words", "TWO WORDS").replace("mind the gap", "MIND THE GAP")  # fmt: skip
 
 
+def test_admonitions_and_definitions_keep_their_paragraphs() -> None:
+    text = (
+        '!!! note\n    a dog\n\n    it runs\n\n??? tip inline end "a title"\n    a cat\n\n'
+        "a term\n: its meaning\n: another\n\na *word*\n\n:   so\n\n    it is\n"
+    )
+    segments = [segment.text for segment in read(text.encode()).segments]
+    assert segments == "a dog|it runs|a title|a cat|a term|its meaning|another|a word|so|it is".split("|")
+    changed = re.sub("|".join(sorted(segments, key=len)), lambda match: match[0].upper(), text)
+    assert capitals(text) == changed.replace("a *word*", "A *WORD*")
+
+
 def test_notes_are_no_text_and_words_around_a_subscript_are_copied() -> None:
     text = "a man<sup>[1](#n)</sup><sup>\\*</sup> in H<sub>2</sub>O"
     [segment] = read(text.encode()).segments
@@ -200,6 +211,8 @@ def test_markdown_in_a_translation_is_text() -> None:
     assert put("| a |\n|---|\n", "x | y") == "| x \\| y |\n|---|\n"
 
 
-def test_a_heading_of_many_spaces_is_read_in_linear_time() -> None:
-    [segment] = read(b"# One" + b" " * 200_000 + b"two").segments
-    assert segment.text.split() == ["One", "two"]
+def test_many_spaces_are_read_in_linear_time() -> None:
+    for mark in (b"# ", b"!!! note\n    "):
+        [segment] = read(mark + b"One" + b" " * 200_000 + b"two").segments
+        assert segment.text.split() == ["One", "two"]
+    assert read(b"!!! note" + b" " * 200_000 + b"two").segments == []
