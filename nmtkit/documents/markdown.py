@@ -26,10 +26,12 @@ _SPECIAL = re.compile(r"([\\`*_\[\]<>~&|!^$])")
 _FOOTNOTE = re.compile(r"\[\^([^\s\]]+)\]")
 # What would start a list, a heading, a quotation or the like at the start of a line; group 1 is the number of a list.
 _BLOCK = re.compile(
-    r"^(\d{1,9}(?=[.)](?:\s|$)))?(?=(?:#+|[+*-])(?:\s|$)|[-=]+\s*$|(?<=\d)[.)]|>|```|~~~|:::|\[[^\]]*\]:)", re.MULTILINE
+    r"^(\d{1,9}(?=[.)](?:\s|$)))?"
+    r"(?=(?:#+|[+*-])(?:\s|$)|[-=]+\s*$|(?:[*_] ?){3,}\s*$|(?<=\d)[.)]|>|```|~~~|:::|\[[^\]]*\]:)",
+    re.MULTILINE,
 )
 _BOX = re.compile(r"\[[ xX]\][ \t]+")  # of a task
-_ALERT = re.compile(r"\[![A-Za-z]+\][ \t]*$", re.MULTILINE)  # the first line of a note or warning on GitHub
+_ALERT = re.compile(r"\[![\w-]+\][-+]?[ \t]*")  # of a note or warning on GitHub or, before its title, in Obsidian
 _ATTRIBUTES = re.compile(r"(?<![ \t])[ \t]+\{[#.:-][^{}\n]*\}$")  # of a heading; in linear time
 _TOML = re.compile(r"\A\+\+\+(\n.*?^)\+\+\+$", re.DOTALL | re.MULTILINE)
 _TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9-]*)")
@@ -87,19 +89,29 @@ def read(data: bytes) -> Places:
             if box and children[0].content.startswith(box[0]):
                 place = place._replace(start=box.end())
                 children[0].content = children[0].content[len(box[0]) :]
-            alert = _ALERT.match(text, place.start)
+            breaks, alert = list[int](), _ALERT.match(text, place.start)
             if alert and children[0].type == "text":
-                place = place._replace(start=alert.end() + 1 + len(place.prefix))
-                del children[:2]
+                children[0].content = children[0].content[len(alert[0]) :]
+                place = place._replace(start=alert.end())
+                breaks = [i for i, each in enumerate(children) if each.type in ("softbreak", "hardbreak")]
             attributes = _ATTRIBUTES.search(text[place.start : place.end]) if before.type == "heading_open" else None
             if attributes and children[-1].content.endswith(attributes[0]):
                 place = place._replace(end=place.end - len(attributes[0]))
                 children[-1].content = children[-1].content.removesuffix(attributes[0])
 
-            def put(translated: Segment, place: _Paragraph = place) -> None:
-                written[place] = _paragraph(translated, place, parser, env)
+            parts = [(place, children)]
+            # The title of an alert is apart, unless markup or code goes on in the next line.
+            if breaks and children[breaks[0]].level == 0 and len(breaks) == text.count("\n", place.start, end):
+                title, line, _ = text[place.start : end].partition("\n")
+                parts[0] = (place._replace(end=place.start + len(title.rstrip())), children[: breaks[0]])
+                rest = place._replace(start=place.start + len(title + line + place.prefix))
+                parts.append((rest, children[breaks[0] + 1 :]))
+            for part, inside in parts:
 
-            places.add(_segment(children, text[place.start : place.end]), put)
+                def put(translated: Segment, place: _Paragraph = part) -> None:
+                    written[place] = _paragraph(translated, place, parser, env)
+
+                places.add(_segment(inside, text[part.start : part.end]), put)
     return places
 
 

@@ -167,6 +167,15 @@ def test_the_mark_of_an_alert_stays_on_its_own_line() -> None:
         "two words", "TWO WORDS").replace("mind the gap", "MIND THE GAP")  # fmt: skip
 
 
+def test_the_title_of_a_callout_is_a_line_of_its_own() -> None:
+    text = "> [!note] A *TITLE*  \n> SOME WORDS\n\n- > [!my-tip]-\n  > MORE\n  >\n  > AFTER\n\n> [!x]+ ALONE\n"
+    lower = re.sub("[A-Z]", lambda letter: letter[0].lower(), text)
+    segments = [segment.text for segment in read(lower.encode()).segments]
+    assert segments == ["a title", "some words", "more", "after", "alone"]
+    assert capitals(lower) == text
+    assert capitals("> [!note] a *b\n> c* `d\n> e` f\n") == "> [!note] A *B C* `d e` F\n"
+
+
 def test_admonitions_and_definitions_keep_their_paragraphs() -> None:
     text = (
         '!!! note\n    a dog\n\n    it runs\n\n??? tip inline end "a title"\n    a cat\n\n'
@@ -207,6 +216,7 @@ def test_emphasis_that_asterisks_cannot_write_is_in_tags() -> None:
 def test_markdown_in_a_translation_is_text() -> None:
     assert put("word", "# 5 * 3 * 2") == "\\# 5 * 3 * 2"
     assert put("word", "a *b* `c`") == "a \\*b\\* \\`c\\`"
+    assert capitals("**\n*  \nb") == "\\** *  \nB"
     assert put("word", "1. one") == "1\\. one"
     assert put("| a |\n|---|\n", "x | y") == "| x \\| y |\n|---|\n"
 
