@@ -81,7 +81,8 @@ def read_ooxml(data: bytes, language: str) -> Places:
     ]
     if any("macroEnabled" in kind or "vbaProject" in kind for _, kind in types):
         raise UserError("has macros, which are programs; save it without them, as docx or pptx")
-    names = [name for name, kind in types if name and kind.endswith(_PARTS)]
+    there = {name.lower(): name for name in archive.names}  # the list may have other cases, and parts that are missing
+    names = [there[name.lower()] for name, kind in types if kind.endswith(_PARTS) and name.lower() in there]
     if not names:
         raise UserError("contains no text of a docx or pptx")
     add = partial(_add_paragraph, rtl=right_to_left(language))

@@ -307,6 +307,12 @@ def test_comments_and_deleted_paragraphs_of_opendocument_are_not_translated() ->
     assert aside in unpacked(capitals("a.odt", data))["content.xml"].decode()
 
 
+def test_the_list_of_parts_may_have_missing_ones_and_other_cases() -> None:
+    listed = types(Document=f"{OOXML}wordprocessingml.document.main+xml", footer=f"{OOXML}wordprocessingml.footer+xml")
+    data = archive({**unpacked(docx(paragraph(RUN.format("", "text")))), "[Content_Types].xml": listed})
+    assert document(capitals("a.docx", data)) == paragraph(RUN.format("", "TEXT"))
+
+
 def test_documents_with_macros_are_refused() -> None:
     kind = "application/vnd.ms-word.document.macroEnabled.main+xml"
     with pytest.raises(UserError, match=r"^a\.docx: has macros, which are programs; save it without them"):
