@@ -160,21 +160,29 @@ class _Kept(NamedTuple):
 def _add_paragraph(places: Places, paragraph: Element, rtl: bool) -> None:
     """Add a paragraph of Office Open XML. rtl: whether its translation is written from right to left.
 
-    The formatting of most of its letters is that of the paragraph. Runs with other formatting are markup around their
-    text. Neighbours that look alike are joined, because spelling checks and editing leave many.
+    The formatting of most of its letters outside links is that of the paragraph, and of the spaces between marks. Runs
+    with other formatting are markup around their text. Neighbours that look alike are joined, because spelling checks
+    and editing leave many.
     """
     if next(paragraph.iter("{*}t"), None) is None:
         return
     steps = list(_steps(_content(paragraph)))
-    letters, looks = Counter[Hashable](), dict[Hashable, Any]()
-    for kind, properties, text in steps:
+    outside, letters, looks = Counter[Hashable](), Counter[Hashable](), dict[Hashable, Any]()
+    links = list[bool]()  # whether each container around the text is a link
+    for kind, element, text in steps:
         if kind == "text":
-            look = _look(properties)
+            look = _look(element)
+            is_link = isinstance(element, etree._Element) and element.find("{*}hlinkClick") is not None
             letters[look] += len(text.strip())
-            looks.setdefault(look, properties)
-    if not letters:
+            outside[look] += 0 if is_link or any(links) else len(text.strip())
+            looks.setdefault(look, element)
+        elif kind == "end":
+            links.pop()
+        elif not isinstance(element, _Kept):
+            links.append(isinstance(element, Code) or local_name(element) == "hyperlink")
+    if not looks:
         return
-    base = letters.most_common(1)[0][0]
+    base = max(looks, key=lambda look: (outside[look], letters[look]))
     builder, current = Builder(), base
     for kind, element, text in [*steps, Step("end")]:
         look = _look(element) if text.strip() else current

@@ -113,6 +113,24 @@ def test_links_are_around_their_text_whether_elements_or_fields() -> None:
             "here", "HERE").replace("now", "NOW")  # fmt: skip
 
 
+def test_the_spaces_beside_a_long_link_are_not_underlined() -> None:
+    line, words = "<w:rPr><w:u/></w:rPr>", "the words of a long link"
+    code = '<w:r><w:fldChar w:fldCharType="{}"/></w:r>'
+    field = f"{code.format('begin')}<w:r><w:instrText>HYPERLINK x</w:instrText></w:r>{code.format('separate')}{{}}"
+    for link in ("<w:hyperlink>{}</w:hyperlink>", field + code.format("end")):
+        linked = link.format(RUN.format(line, words))
+        data = docx(paragraph(RUN.format("", "see "), linked, RUN.format("", " now")))
+        file = read("a.docx", data)
+        [segment] = file.segments
+        assert [segment.text[mark.start : mark.end] for mark in segment.marks] == [words, words]
+        assert document(file.write([segment])) == document(data)
+    slide = f"<a:r><a:t>see </a:t></a:r><a:r><a:rPr><a:hlinkClick/></a:rPr><a:t>{words}</a:t></a:r>"
+    [segment] = read("a.pptx", pptx(f"<a:p>{slide}</a:p>")).segments
+    assert [segment.text[mark.start : mark.end] for mark in segment.marks] == [words]
+    [segment] = read("a.docx", docx(paragraph(link.format(RUN.format(BOLD, "a") + RUN.format(line, words))))).segments
+    assert [segment.text[mark.start : mark.end] for mark in segment.marks] == [f"a{words}", "a"]
+
+
 @pytest.mark.parametrize("properties", ["", BOLD])
 def test_text_in_the_runs_of_a_field_is_translated_but_not_its_result(properties: str) -> None:
     begin, separate, end = (f'<w:fldChar w:fldCharType="{kind}"/>' for kind in ("begin", "separate", "end"))
