@@ -195,6 +195,7 @@ def read_json(data: bytes) -> Places:
 def read_xliff(data: bytes, languages: tuple[str, str]) -> Places:
     """Read an XLIFF file, version 1.2 or 2.0; a unit with a segmented source has a translation of each segment.
 
+    A file of version 1.2 that declares no target language declares that of ``languages``.
     Raises UserError if it is not valid, version 2.0 without a target language, or declares others than ``languages``,
     source and target.
     """
@@ -209,6 +210,8 @@ def read_xliff(data: bytes, languages: tuple[str, str]) -> Places:
     for node in root.iter("{*}xliff", "{*}file"):
         for attribute, language, way in zip(attributes, languages, ("from", "into"), strict=True):
             _check_language(node.get(attribute, ""), language, way)
+        if version < "2" and local_name(node) == "file" and not node.get("target-language"):
+            node.set("target-language", languages[1].replace("_", "-"))
     places = Places(file.write)
     units = root.iter("{*}segment" if version >= "2" else "{*}trans-unit")
     missing = chain.from_iterable(_untranslated(unit) for unit in units if not _is_locked(unit))

@@ -148,7 +148,7 @@ def test_a_unit_of_xliff_gets_a_target_with_its_state() -> None:
     assert f'milk.</source><target {state}>THE <g id="1">GIRL</g> DRINKS<x id="2"/> MILK.</target>' in written
     assert f'<target {state}>A <bpt id="1">b</bpt>PAIR<ept id="1">b</ept></target>' in written
     assert written.count("<target") == 3
-    before = XLIFF.splitlines()
+    before = XLIFF.replace('datatype=""', 'datatype="" target-language="fr"').splitlines()
     assert [line for line in written.splitlines() if "mt-suggestion" not in line] == [
         line for line in before if "<g " not in line and "<bpt " not in line]  # fmt: skip
 
@@ -250,6 +250,15 @@ def test_line_breaks_in_xliff_are_spaces_unless_they_are_to_be_preserved() -> No
     assert texts("a.xlf", broken)[0] == "the girl drinks a milk."
     kept = broken.replace("<file ", '<file xml:space="preserve" ')
     assert texts("a.xlf", kept)[0] == "the girl drinks\n   a milk."
+
+
+def test_a_file_of_xliff_without_a_target_language_gets_that_of_the_translation() -> None:
+    declared = ' target-language="{}"'.format
+    for language, before, after in (("pt_BR", "", declared("pt-BR")), ("pt", declared("pt-PT"), declared("pt-PT"))):
+        document = read("a.xlf", XLIFF.replace(' datatype=""', before).encode(), language)
+        written = document.write(document.segments).decode()
+        assert f'source-language="en"{after}>' in written
+        assert written.count("target-language") == 1
 
 
 def test_files_that_are_no_xliff_are_refused() -> None:
