@@ -14,16 +14,20 @@ _QUOTED = r'"[^"]*(?:""[^"]*)*"'
 def read_csv(data: bytes, columns: Sequence[str]) -> Places:
     """Read a table; its delimiter is the most frequent one in the first row, outside quoted cells.
 
-    Raises UserError as ``_places`` does, or if a quoted cell has no end.
+    A first line that names the delimiter to Excel, ``sep=;``, is no row. Raises UserError as ``_places`` does, or if a
+    quoted cell has no end.
     """
     text = decoded(data)
     first = re.sub(rf"(?<![^,;\t|\n]){_QUOTED}", "", text).lstrip("\r\n").partition("\n")[0]
-    delimiter = max(",;\t|", key=first.count)
-    pieces, end = _split(text, delimiter, quoting=True)
+    named = re.match(r'("?)sep=([,;\t|])\1(?:\r\n?|\n)', text)
+    delimiter = named[2] if named else max(",;\t|", key=first.count)
+    before = named[0] if named else ""
+    pieces, end = _split(text[len(before) :], delimiter, quoting=True)
+    end += len(before)
     if end < len(text):
         line = text.count("\n", 0, end) + 1
         raise UserError(f"is not a valid table: line {line}: the quotation marks of a cell are not around all of it")
-    return _places(data, columns, pieces, delimiter, quoting=True)
+    return _places(data, columns, ["", before, *pieces] if before else pieces, delimiter, quoting=True)
 
 
 def read_tsv(data: bytes, columns: Sequence[str]) -> Places:

@@ -43,6 +43,15 @@ def test_delimiters_in_quoted_cells_and_in_tsv_any_but_tabs_are_text() -> None:
     assert translated(b"a, b, c\td\n", "1", name="a.TSV") == b"A, B, C\td\n"
 
 
+@pytest.mark.parametrize("line", [b"sep=;\r\n", b'"sep=;"\n', b"sep=;\r"])
+def test_a_first_line_with_the_delimiter_for_excel_is_no_row(line: bytes) -> None:
+    table = line + b"id;text, a, b\n1;text\n"
+    assert translated(table, "text, a, b") == line + b"id;text, a, b\n1;TEXT\n"
+    assert translated(table, "2") == line + b"id;TEXT, A, B\n1;TEXT\n"
+    with pytest.raises(UserError, match=r"^a\.csv: is not a valid table: line 2: "):
+        translated(b'sep=;\na;"b\n', "1")
+
+
 def test_cells_of_other_columns_are_written_as_they_were() -> None:
     assert translated(b'a,b "c"\nd,5" e\rf,"g"\n', "1") == b'A,b "c"\nD,5" e\rF,"g"\n'
     assert translated(b'a\t"b" c\nd\t"e\n', "1", name="a.tsv") == b'A\t"b" c\nD\t"e\n'
