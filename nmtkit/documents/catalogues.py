@@ -145,10 +145,10 @@ def _singular_form(plural_forms: str) -> int | None:
 def read_properties(data: bytes) -> Places:
     """Read a Java properties file in the encoding of its byte order mark, or else in UTF-8 or, failing that, Latin-1.
 
-    Raises UserError if it is not valid.
+    Raises UserError if it is not valid, or contains zero bytes, which Latin-1 would accept.
     """
-    has_mark = byte_order_mark(data, "")[0] != b""
-    text, encoding = (decoded(data), "utf-8") if has_mark else guessed(data, "ascii", "utf-8", otherwise="latin-1")
+    strict = byte_order_mark(data, "")[0] != b"" or b"\0" in data
+    text, encoding = (decoded(data), "utf-8") if strict else guessed(data, "ascii", "utf-8", otherwise="latin-1")
     end = line_end(text)
     try:
         file = javaproperties.PropertiesFile.loads(text.replace(end, "\n"))

@@ -312,6 +312,10 @@ def test_properties_keep_their_encoding() -> None:
     assert capitals("a.properties", b"# \xe9\na=caf\xe9\nb=\n") == b"# \xe9\na=CAF\\u00c9\nb=\n"
     with pytest.raises(UserError, match=r"^a\.properties: is not a valid properties file: "):
         read("a.properties", b"a=\\u00zz\n")
+    with pytest.raises(UserError, match=r"^a\.properties: contains zero bytes, so it is not text$"):
+        read("a.properties", "a=b\n".encode("utf-16-le"))
+    with pytest.raises(UserError, match=r"^a\.properties: byte 0x89 is not utf-8"):
+        read("a.properties", b"\x89PNG\r\n\0a=b\n")
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
