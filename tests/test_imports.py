@@ -13,7 +13,7 @@ import nmtkit
 
 PACKAGE = Path(nmtkit.__file__).parent
 
-# design.md's picture, from the top down. nmtkit/__init__.py and __main__.py stand above everything.
+# The packages of nmtkit/README.md, from the top down. nmtkit/__init__.py and __main__.py stand above everything.
 RANKS = [
     {"cli"},
     {"workflow"},
