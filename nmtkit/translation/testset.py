@@ -86,9 +86,11 @@ def describe(side: Side) -> str:
 def read_held_out(data: Path, split: Split) -> HeldOut:
     """The raw text of a set, which ``nmtkit prep`` keeps beside the tokens.
 
-    Raises UserError if there is none, or if its sides do not correspond.
+    Raises UserError if there is no data folder or no such set, or if its sides do not correspond.
     """
     source, first, *others = data / f"{split}.raw.src", *reference_files(data, split)
+    if not data.is_dir():
+        raise UserError(f"{data}: no such folder; make it with nmtkit prep")
     if not first.exists():
         instead = ", score the dev set: nmtkit score --split dev, or give files: nmtkit score HYP... REF"
         raise UserError(f"{first}: not found; prepare a {split} set{instead if split == 'test' else ''}")

@@ -165,8 +165,7 @@ def test_an_invalid_line_of_the_history_is_reported(nmtkit: Run, line: str) -> N
     [
         (["run", "run"], "a model is named twice; name each once"),
         (["data"], "data: not a model folder (no config.yaml); `nmtkit train` makes one"),
-        (["run", "-d", "none"], "none/test.raw.tgt: not found; prepare a test set, score the dev set: nmtkit score "
-                                "--split dev, or give files: nmtkit score HYP... REF"),
+        (["run", "-d", "none"], "none: no such folder; make it with nmtkit prep"),
         (["run", "-o", "a.pdf"], "--output a.pdf: is written as HTML; choose a name that ends in .html"),
         (["run", "--type", "a"], "--type needs --contrast"),
         (["run", "--lines", "0"], "--lines 0: expected numbers from 1 to 5, separated by commas"),

@@ -254,11 +254,7 @@ def test_blank_lines_count_as_wrong(nmtkit: Run) -> None:
                 ["--device", "cpu"],
             )
         ),
-        (
-            [],
-            "data/test.raw.tgt: not found; prepare a test set, score the dev set: nmtkit score --split dev, or give "
-            "files: nmtkit score HYP... REF",
-        ),
+        ([], "data: no such folder; make it with nmtkit prep"),
     ],
 )
 def test_errors_are_one_line(nmtkit: Run, arguments: list[str], complaint: str) -> None:
@@ -520,6 +516,12 @@ def test_the_development_set_can_be_scored_instead(nmtkit: Run, model: SimpleNam
     Path("data/dev.raw.tgt").unlink()
     complaint = "data/dev.raw.tgt: not found; prepare a dev set"
     assert nmtkit("score", "--split", "dev") == (1, "", f"nmtkit: error: {complaint}\n")
+    Path("data/test.raw.tgt").unlink()
+    complaint = (
+        "data/test.raw.tgt: not found; prepare a test set, score the dev set: nmtkit score --split dev, or give files: "
+        "nmtkit score HYP... REF"
+    )
+    assert nmtkit("score") == (1, "", f"nmtkit: error: {complaint}\n")
 
 
 def test_long_and_blank_pairs_can_be_left_out_of_the_cross_entropy(nmtkit: Run, model: SimpleNamespace) -> None:
