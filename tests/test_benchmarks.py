@@ -25,6 +25,12 @@ def measured(out: Path, *arguments: str) -> tuple[int, list[dict[str, Any]], str
     return done.returncode, results, (out / "report.md").read_text()
 
 
+def test_a_script_that_passes_its_options_on_has_help_of_its_own() -> None:
+    done = subprocess.run([sys.executable, BENCHMARKS / "neighbours.py", "--help"], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("Training speed by number of threads")
+
+
 @pytest.mark.slow
 def test_all_stages_run_on_a_processor(tmp_path: Path) -> None:
     status, results, report = measured(tmp_path)

@@ -16,8 +16,9 @@ from nmtkit.machine.processes import available_cores
 
 
 def main() -> None:
-    if not sys.argv[1:]:
-        sys.exit(__doc__)
+    if not {*sys.argv[1:]} - {"-h", "--help"}:
+        print(__doc__)
+        return
     rows = []
     for threads in sorted({1, available_cores()}):
         os.environ["OMP_NUM_THREADS"] = str(threads)
