@@ -52,7 +52,7 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Orders, bool]]:
         got.append((orders, now))
 
     app = typer.Typer(callback=lambda: None, rich_markup_mode=None)
-    app.command()(main.with_volume(order))
+    app.command()(main.flat(order, main.in_options))
     monkeypatch.setattr(main, "app", app)
     return got
 
@@ -180,7 +180,7 @@ def test_a_new_setting_needs_only_two_fields(nmtkit: Run, monkeypatch: pytest.Mo
         got.append(request)
 
     app = typer.Typer(callback=lambda: None, rich_markup_mode=None)
-    app.command(cls=main.Command)(main.with_volume(translate))
+    app.command(cls=main.Command)(main.flat(translate, main.in_options))
     monkeypatch.setattr(main, "app", app)
     assert "Search:" in nmtkit("translate", "--help").out
     assert nmtkit("translate", "--reward", "0.5").status == 0

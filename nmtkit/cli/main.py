@@ -13,14 +13,13 @@ import signal
 import sys
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from typing import Annotated, Any, TextIO, cast
 
 import typer
 
 from nmtkit.cli.align import align
 from nmtkit.cli.average import average
-from nmtkit.cli.command import Command, Volume, shown
+from nmtkit.cli.command import Command
 from nmtkit.cli.contrast import contrast
 from nmtkit.cli.doctor import doctor
 from nmtkit.cli.ensemble import ensemble
@@ -88,11 +87,6 @@ def _long_name(parameter: Any, words: Sequence[str]) -> str | None:
     return next((name for name in (*words, *names) if name in names), None)
 
 
-def with_volume(function: Callable[..., None]) -> Callable[..., None]:
-    """A command for typer, with the options --quiet and --verbose added."""
-    return flat(function, Volume, partial(shown, reworded=in_options))
-
-
 # In the order of --help, which is that of use.
 COMMANDS: tuple[Callable[..., None], ...] = (
     doctor, prep, align, vocab, train, average, ensemble, import_, tune, translate, serve, posunk, score, contrast,
@@ -101,7 +95,7 @@ COMMANDS: tuple[Callable[..., None], ...] = (
 for command in COMMANDS:
     text = _help(command)
     first = re.split(r"(?<=\.)\s", text)[0]  # typer would truncate it
-    app.command(command.__name__.rstrip("_"), cls=Command, help=text, short_help=first)(with_volume(command))
+    app.command(command.__name__.rstrip("_"), cls=Command, help=text, short_help=first)(flat(command, in_options))
 
 
 def _print_version(wanted: bool) -> None:

@@ -8,59 +8,51 @@ import functools
 import inspect
 import types
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import MISSING, is_dataclass
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Union, get_args, get_origin
 
 import typer
 
+from nmtkit.cli.command import Volume, shown
 from nmtkit.options import Option, check, check_value, options_of, types_of
-
-S = TypeVar("S")
 
 
 class Without(tuple[str, ...]):
     """In the annotation of a dataclass: fields that are not options of this command."""
 
 
-def flat(
-    function: Callable[..., None], common: type[S], around: Callable[[S], AbstractContextManager[None]]
-) -> Callable[..., None]:
-    """The command ``function`` with the fields of its dataclasses as separate parameters.
+def flat(function: Callable[..., None], reworded: Callable[[str], str]) -> Callable[..., None]:
+    """The command ``function`` with the fields of its dataclasses, and --quiet and --verbose, as separate parameters.
 
-    common: a dataclass of further options; ``around`` turns it into a context in which the command runs.
+    Its log is shown on stderr, with each line ``reworded``.
     """
-    placed: list[tuple[inspect.Parameter, str]] = []  # each with the parameter that it precedes in the help
+    parameters: list[inspect.Parameter] = []
     schemas: dict[str, tuple[type, list[str]]] = {}
     alone: dict[str, tuple[Any, Option]] = {}  # options that are parameters of the command
-    last = inspect.Parameter("common", inspect.Parameter.KEYWORD_ONLY, annotation=common)
+
+    def add(name: str, hint: Any, default: Any, about: Option) -> None:
+        names = [each.name for each in parameters]
+        place = names.index(about.before) if about.before in names else len(names)
+        parameters.insert(place, _parameter(name, hint, default, about))
+
+    last = inspect.Parameter("volume", inspect.Parameter.KEYWORD_ONLY, annotation=Volume)
     for own in (*inspect.signature(function).parameters.values(), last):
         kind, *more = get_args(own.annotation) if get_origin(own.annotation) is Annotated else (own.annotation,)
-        shown = next((each for each in more if isinstance(each, Option)), None)
         if is_dataclass(kind) and isinstance(kind, type):
-            left_out = next((each for each in more if isinstance(each, Without)), ())
+            left_out = next(iter(more), ())
             chosen = [(field, about) for field, about in options_of(kind) if field.name not in left_out]
             schemas[own.name] = kind, [field.name for field, _ in chosen]
             for field, about in chosen:
-                default = ... if field.default is MISSING else field.default
-                placed.append((_parameter(field.name, types_of(kind)[field.name], default, about), about.before))
-        elif shown is not None:
-            alone[own.name] = kind, shown
-            default = ... if own.default is own.empty else own.default
-            placed.append((_parameter(own.name, kind, default, shown), shown.before))
+                add(field.name, types_of(kind)[field.name], ... if field.default is MISSING else field.default, about)
         else:
-            placed.append((own.replace(kind=own.KEYWORD_ONLY), ""))
-    parameters = [parameter for parameter, before in placed if not before]
-    for parameter, before in placed:
-        if before:
-            names = [each.name for each in parameters]
-            parameters.insert(names.index(before) if before in names else len(names), parameter)
+            alone[own.name] = kind, more[0]
+            add(own.name, kind, own.default, more[0])
 
     @functools.wraps(function)
     def command(**values: Any) -> None:
         parts = {part: {name: values.pop(name) for name in names} for part, (_, names) in schemas.items()}
-        with around(common(**parts.pop("common"))):
+        with shown(Volume(**parts.pop("volume")), reworded):
             for part, given in parts.items():
                 named = {name: value for name, value in given.items() if value is not None and value != []}
                 values[part] = schemas[part][0](**named)
@@ -74,20 +66,20 @@ def flat(
     return command
 
 
-def _parameter(name: str, hint: Any, default: Any, shown: Option) -> inspect.Parameter:
+def _parameter(name: str, hint: Any, default: Any, about: Option) -> inspect.Parameter:
     """The parameter that typer turns into an option."""
     typed = _typed(hint)
-    names = shown.names.split()
+    names = about.names.split()
     if not any(each.startswith("--") for each in names):
         plain = name.replace("_", "-")
         # A flag whose default is on, or decided elsewhere, can also be switched off.
         switch = bool in (typed, *get_args(typed)) and default is not False
         names.insert(0, f"--{plain}/--no-{plain}" if switch else f"--{plain}")
-    about: dict[str, Any] = {
-        "help": shown.help + shown.bounds, "metavar": shown.metavar, "autocompletion": shown.complete,
-        "rich_help_panel": shown.group or None,
+    texts: dict[str, Any] = {
+        "help": about.help + about.bounds, "metavar": about.metavar, "autocompletion": about.complete,
+        "rich_help_panel": about.group or None,
     }  # fmt: skip
-    info = typer.Argument(**about) if shown.argument else typer.Option(*names, **about)
+    info = typer.Argument(**texts) if about.argument else typer.Option(*names, **texts)
     usual = default
     if default is not ... and any(get_origin(kind) is list for kind in get_args(typed)):
         usual = None  # the help states the default of a repeatable option

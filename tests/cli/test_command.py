@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 import typer
@@ -17,6 +17,7 @@ import nmtkit
 from nmtkit.cli import main
 from nmtkit.cli.command import COMMON
 from nmtkit.errors import UserError
+from nmtkit.options import Option
 
 Run = Callable[..., Any]  # the command line of tests/conftest.py
 
@@ -25,7 +26,7 @@ PARAMETERS: dict[str, Any] = {
 }
 
 
-def speak(name: str = "x") -> None:
+def speak(name: Annotated[str, Option("Name.")] = "x") -> None:
     """Log a note, a warning and a detail."""
     log = logging.getLogger("nmtkit.mouth")
     log.info(f"note {name}")
@@ -43,7 +44,7 @@ def speaker(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
     app = typer.Typer(callback=lambda: None)
     for function in (speak, fail):
-        app.command()(main.with_volume(function))
+        app.command()(main.flat(function, main.in_options))
     monkeypatch.setattr(main, "app", app)
     logger = logging.getLogger("nmtkit")
     before = logger.level, [*logger.handlers]
