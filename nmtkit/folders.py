@@ -70,8 +70,7 @@ class TextFiles:
 
     def prepared(self) -> list[Path]:
         """The settings and models that ``nmtkit prep`` may write."""
-        kinds = (self.merges, self.sentencepieces, self.truecasing)
-        return [self.settings, *(path(side) for path in kinds for side in SIDES)]
+        return [self.settings, *self.learnt("src"), *self.learnt("tgt")]
 
     def all(self) -> list[Path]:
         """All files of text processing, existing or not."""
@@ -107,7 +106,7 @@ class ModelFolder:
         return str(self.named)
 
     @classmethod
-    def at(cls, path: Path, checkpoint: str | None = None) -> "ModelFolder":
+    def at(cls, path: Path, checkpoint: str | int | None = None) -> "ModelFolder":
         """The model at ``path``: a model folder, or a checkpoint folder in it, such as run/checkpoints/step-876.
 
         checkpoint: best, last or an update. Raises UserError that lists the existing checkpoints if it does not exist.
@@ -126,7 +125,7 @@ class ModelFolder:
             return cls(path, folder.best_update())
         if checkpoint == "last":
             return cls(path, max(folder.updates(), default=None) or folder.best_update())
-        update = int(checkpoint) if re.fullmatch("[0-9]{1,18}", checkpoint) else None
+        update = int(checkpoint) if re.fullmatch("[0-9]{1,18}", str(checkpoint)) else None
         return cls(path, folder._existing(update, f"`checkpoint` {checkpoint}"))
 
     @classmethod

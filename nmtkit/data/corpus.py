@@ -184,8 +184,5 @@ def read_header(folder: Path) -> dict[str, Encoded]:
 
 def write_header(folder: Path, texts: Mapping[str, Encoded]) -> None:
     """Write ids.json."""
-    # None is left out, as in version 0.1.
-    entries = {
-        name: {key: value for key, value in asdict(text).items() if value is not None} for name, text in texts.items()
-    }
-    (folder / HEADER).write_text(json.dumps({"format_version": "1", "files": entries}, indent=1) + "\n", "utf-8")
+    header = _Header("1", dict(texts))
+    (folder / HEADER).write_text(json.dumps(asdict(header), indent=1) + "\n", "utf-8")

@@ -28,7 +28,7 @@ def repeated(hashes: Sequence[Path]) -> list[NDArray[np.bool_]]:
     Hashes are compared in groups of equal remainder, to limit memory.
     """
     starts = np.cumsum([0, *(path.stat().st_size // _HASH.itemsize for path in hashes)])
-    result = np.zeros(starts[-1], np.bool_)
+    result = np.ones(starts[-1], np.bool_)
     groups = -(-len(result) // _AT_ONCE)
     for group in range(groups):
         values, places = [], []
@@ -37,8 +37,6 @@ def repeated(hashes: Sequence[Path]) -> list[NDArray[np.bool_]]:
             mine = np.flatnonzero(all_values % groups == group)
             values.append(all_values[mine])
             places.append(mine + start)
-        value, place = np.concatenate(values), np.concatenate(places)
-        order = np.argsort(value, kind="stable")  # the first of equal hashes stays first
-        same = np.flatnonzero(value[order[1:]] == value[order[:-1]])
-        result[place[order[same + 1]]] = True
+        _, first = np.unique(np.concatenate(values), return_index=True)
+        result[np.concatenate(places)[first]] = False
     return np.split(result, starts[1:-1])

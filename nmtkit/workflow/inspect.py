@@ -137,7 +137,7 @@ def _plan(options: InspectOptions, *changes: str) -> "tuple[Experiment, Path | N
 
     model = str(options.model)
     # A folder wins over a preset of its name.
-    folder = ModelFolder.at(Path(model), None if options.checkpoint is None else str(options.checkpoint))
+    folder = ModelFolder.at(Path(model), options.checkpoint)
     trained = folder.config.exists()
     if trained and (options.settings or changes):
         raise UserError(f"{model}: is a trained model; `settings` and `compare` are for presets")

@@ -118,8 +118,7 @@ def model_paths(given: Path | str | Sequence[Path | str]) -> list[Path]:
 
 def models_at(given: Path | str | Sequence[Path | str], checkpoint: str | int | None) -> list[Path]:
     """``model_paths`` with the checkpoint selected in each; see ``ModelFolder.at``."""
-    name = None if checkpoint is None else str(checkpoint)
-    return [ModelFolder.at(folder, name).named for folder in model_paths(given)]
+    return [ModelFolder.at(folder, checkpoint).named for folder in model_paths(given)]
 
 
 def model_at(given: Path | str, checkpoint: str | int | None) -> Path:
