@@ -123,7 +123,7 @@ def translate_windows(
     pairs = ((line, "") if isinstance(line, str) else line for line in lines)
     grouped = windows(pairs, ready, LARGEST_WINDOW)
     translated = answers(Job(models, request), grouped, jobs, ready, copies=copies)
-    if request.replace_unk:
+    if request.replace_unk or translator.sources[0].pipeline.segmenter is None:
         return translated
     advise = not options.keep and not _refusing_keep(request)
     return _warn_of_unseen(translated, translator, advise, digits if options.keep else "")
@@ -138,16 +138,15 @@ def _warn_of_unseen(
     """
     from nmtkit.text.pipeline import letters
 
-    pipeline, known = translator.sources[0].pipeline, translator.sources[0].vocab.known
+    known = translator.sources[0].vocab.known
     # Invalid UTF-8 (U+FFFD) is reported elsewhere.
-    seen = {"\ufffd", *ignored, *chain.from_iterable(map(letters, known))} if pipeline.segmenter else set()
+    seen = {"\ufffd", *ignored, *chain.from_iterable(map(letters, known))}
     lines, unseen = 0, Counter[str]()
     for window in windows:
-        if pipeline.segmenter:
-            unknown = ((letters(token) for token in best[0].source if token not in known) for best in window)
-            found = [[letter for letter in "".join(tokens) if letter not in seen] for tokens in unknown]
-            lines += sum(map(bool, found))
-            unseen.update(chain.from_iterable(found))
+        unknown = ((letters(token) for token in best[0].source if token not in known) for best in window)
+        found = [[letter for letter in "".join(tokens) if letter not in seen] for tokens in unknown]
+        lines += sum(map(bool, found))
+        unseen.update(chain.from_iterable(found))
         yield window
     if lines:
         characters = " ".join(character for character, _ in unseen.most_common(SHOWN))
