@@ -89,11 +89,11 @@ class Work:
             # In the order of ``Drop``, because the work folder is named after the settings.
             rules = tuple(rule for rule in get_args(Drop) if rule == "overlap" or rule in prep.cleaning.drop)
             prep = replace(prep, cleaning=replace(prep.cleaning, drop=rules))
-        _check_overwritten([*chain(held_out.references, *raw.values())], output)
+        files = [file_of(path)[0] for path in chain(held_out.references, *raw.values())]
+        _check_overwritten(files, output)
         for split, size in held_out.sizes.items():
             if split in raw:
                 raise UserError(f"`{split}_size` {size}: there is already {raw[split].src}; use only one of them")
-        files = [file_of(path)[0] for path in chain(held_out.references, *raw.values())]
         stamps = {path: stamp(path) for path in files}
         contents = read_all(raw, held_out.references, pool)
         if like is None:
@@ -230,10 +230,10 @@ def _with_form(side: Side, path: Path, content: Content) -> Side:
     return replace(side, form=form)
 
 
-def _check_overwritten(texts: Sequence[Path], output: Path) -> None:
+def _check_overwritten(files: Sequence[Path], output: Path) -> None:
     """Raise UserError if a raw text, or any text in a folder that prep has not made, would be overwritten."""
-    for path in texts:
-        real = real_path(file_of(path)[0])
+    for path in files:
+        real = real_path(path)
         if is_data_file(real.name) and real.parent == real_path(output):
             raise UserError(f"{path}: would be overwritten; choose another folder or another name")
     if any(output.glob(".prep-*")) or any((output / name).exists() for name in ("manifest.json", "ids.json")):

@@ -75,7 +75,6 @@ def examine(options: InspectOptions) -> Inspection:
     Sizes are computed for the vocabularies of a model folder or, for a preset, of the folder ``data``, if any. Raises
     UserError for an unknown model, and for settings of a trained model.
     """
-
     from nmtkit.experiment.plan import parameters_by_part, vocabulary_sizes
     from nmtkit.training.estimate import estimate
     from nmtkit.translation.loading import choose_device
