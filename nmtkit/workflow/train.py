@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import KW_ONLY, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -70,48 +70,43 @@ def run(options: TrainOptions) -> "Progress":
     """
     if not _TRAINING.acquire(blocking=False):
         raise UserError("this process is training already, with the same log and random numbers; start another process")
-    try:
-        return _run(options)
-    finally:
-        _TRAINING.release()
+    with ExitStack() as stack:
+        stack.callback(_TRAINING.release)
+        experiment = plan(options)
+        from nmtkit.experiment.plan import examine_plan
+        from nmtkit.experiment.run import run_experiment
+        from nmtkit.text.raw import has_training_text
+        from nmtkit.training import distributed
+        from nmtkit.training.metrics import RECORDS
+        from nmtkit.training.tensorboard import TensorBoard
+        from nmtkit.translation.loading import choose_device
 
-
-def _run(options: TrainOptions) -> "Progress":
-    """``run``, in a process that trains nothing else."""
-    experiment = plan(options)
-    from nmtkit.experiment.plan import examine_plan
-    from nmtkit.experiment.run import run_experiment
-    from nmtkit.text.raw import has_training_text
-    from nmtkit.training import distributed
-    from nmtkit.training.metrics import RECORDS
-    from nmtkit.training.tensorboard import TensorBoard
-    from nmtkit.translation.loading import choose_device
-
-    folder, begin = ModelFolder(Path(options.output)), None if options.start is None else Path(options.start)
-    data, records = Path(options.data), options.records
-    if (folder.path / "manifest.json").exists():
-        raise UserError(f"`output` {folder}: is a data folder; name another one")
-    if not folder.config.exists() and has_training_text(folder.path):
-        raise UserError(f"`output` {folder}: is the folder of the raw text; name another one")
-    # First, because only one of several processes logs and writes.
-    with distributed.processes(choose_device(options.device)) as chosen:
+        folder, begin = ModelFolder(Path(options.output)), None if options.start is None else Path(options.start)
+        data, records = Path(options.data), options.records
+        if (folder.path / "manifest.json").exists():
+            raise UserError(f"`output` {folder}: is a data folder; name another one")
+        if not folder.config.exists() and has_training_text(folder.path):
+            raise UserError(f"`output` {folder}: is the folder of the raw text; name another one")
+        # First, because only one of several processes logs and writes.
+        device = stack.enter_context(distributed.processes(choose_device(options.device)))
         first = not distributed.rank()
         # A resumed run was warned already, and fine-tuning may be short.
         if begin is None and first and not folder.updates() and (findings := examine_plan(experiment, data)):
             log.warning(f"this run is unlikely to work: {'; '.join(findings)}; {_remedy(options.model)}")
         board = TensorBoard(folder) if options.tensorboard else None
+        stack.enter_context(_log_to(folder, first))
         handlers = [handler for handler in (board, records) if handler is not None]
-        with _log_to(folder, first), logged(RECORDS, logging.INFO, handlers):
-            progress = run_experiment(experiment, data, folder.path, chosen, begin)
-            if board is not None and first:
-                board.complete()  # a run that was finished before adds no record
-            outcome = f"finished ({progress.finished})" if progress.finished else "stopped"
-            best = progress.best_shown(experiment.training)
-            best = best and f"; {best} at {int(progress.best[0][0])}"
-            log.info("%s after update %d%s", outcome, progress.update, best)
-            if records is not None and first:
-                end = {"kind": "end", "update": progress.update, "finished": progress.finished or None}
-                records.emit(logging.makeLogRecord({"msg": end}))
+        stack.enter_context(logged(RECORDS, logging.INFO, handlers))
+        progress = run_experiment(experiment, data, folder.path, device, begin)
+        if board is not None and first:
+            board.complete()  # a run that was finished before adds no record
+        outcome = f"finished ({progress.finished})" if progress.finished else "stopped"
+        best = progress.best_shown(experiment.training)
+        best = best and f"; {best} at {int(progress.best[0][0])}"
+        log.info("%s after update %d%s", outcome, progress.update, best)
+        if records is not None and first:
+            end = {"kind": "end", "update": progress.update, "finished": progress.finished or None}
+            records.emit(logging.makeLogRecord({"msg": end}))
     return progress
 
 
