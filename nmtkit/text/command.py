@@ -13,16 +13,22 @@ _PAUSE = 0.2  # seconds to wait for unexpected output
 
 
 class Command:
-    """A program that answers each input line immediately with one line; it is started at the first line."""
+    """A program that answers each input line immediately with one line.
+
+    It is started at the first line, and again in a forked process, where two would read each other's answers.
+    """
 
     def __init__(self, command: str) -> None:
         self._command = command
         self._process: subprocess.Popen[bytes] | None = None
+        self._owner = 0  # the process that started it
         self._answers = 0
 
     def answer(self, line: str) -> str:
         """The program's answer to a line. Raises UserError if it cannot be started or does not answer with one line."""
-        process = self._process = self._process or self._start()
+        if self._process is None or self._owner != os.getpid():
+            self._process, self._owner, self._answers = self._start(), os.getpid(), 0
+        process = self._process
         assert process.stdin is not None
         assert process.stdout is not None
         self._check_silence(process, 0.0)

@@ -1,6 +1,7 @@
 import random
 import sys
 from collections import Counter
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
 from nmtkit.config import dump_yaml, to_dict
 from nmtkit.errors import UserError
+from nmtkit.machine.processes import CAN_FORK, Workers
 from nmtkit.text.bpe import Segmenter, learn_merges
 from nmtkit.text.moses import has_moses_rules
 from nmtkit.text.pipeline import TextPipeline, copy_prep
@@ -372,6 +374,26 @@ def test_a_program_that_warns_at_a_later_line_is_an_error(tmp_path: Path) -> Non
 @pytest.mark.parametrize("letters", [1, 100_000])
 def test_a_program_may_answer_a_long_line_while_reading_it(letters: int) -> None:
     assert TextPipeline(plain(command="cat")).tokens("ä" * letters) == ["ä" * letters]
+
+
+@lru_cache(maxsize=1)
+def by_cat() -> TextPipeline:
+    return TextPipeline(plain(command="cat"))
+
+
+def tokens_by_cat(line: str) -> list[str]:
+    return by_cat().tokens(line)
+
+
+@pytest.mark.skipif(not CAN_FORK, reason="only forked processes inherit a program")
+def test_forked_processes_do_not_read_each_others_answers() -> None:
+    """As in translation, whose workers are forked when a first, small window has been tokenised already."""
+    lines = [f"line {number}" for number in range(300)]
+    expected = [line.split() for line in lines]
+    assert tokens_by_cat(lines[0]) == expected[0]
+    with Workers(3, helping=True, fork=True) as workers:
+        assert list(workers.map(tokens_by_cat, lines)) == expected
+    assert tokens_by_cat(lines[1]) == expected[1]
 
 
 def test_a_program_that_does_not_read_a_long_line_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
