@@ -120,15 +120,16 @@ def _units(path: Path) -> Iterator[Element]:
     root = body = None
     try:
         for line in _lines_of_file(path):
-            parser.feed(line)
-            for event, element in parser.read_events():
-                if event == "start":
-                    root = element if root is None else root
-                    body = element if element.tag == "body" else body
-                elif element.tag == "tu":
-                    yield element
-                    if body is not None:
-                        body.clear()  # or all units would be in memory
+            for start in range(0, len(line), _BLOCK):  # because all units may be on one line
+                parser.feed(line[start : start + _BLOCK])
+                for event, element in parser.read_events():
+                    if event == "start":
+                        root = element if root is None else root
+                        body = element if element.tag == "body" else body
+                    elif element.tag == "tu":
+                        yield element
+                        if body is not None:
+                            body.clear()  # or all units would be in memory
         parser.close()
     except ParseError as error:
         raise UserError(f"{path}: is not well-formed XML ({error}); export the translation memory again") from None

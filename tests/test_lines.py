@@ -9,6 +9,7 @@ import shutil
 import stat
 import subprocess
 import sys
+import tracemalloc
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -129,6 +130,16 @@ def test_the_texts_of_a_memory_come_back(tmp_path: Path, texts: list[tuple[str, 
     for side, language in enumerate(("en", "fr")):
         expected = [re.sub("[ \t\r\n]+", " ", text[side]) for text in texts]
         assert list(read_lines(f"{tmp_path}/text.tmx:{language}"))[1:] == expected
+
+
+@pytest.mark.parametrize("between", ["\n", ""], ids=["lines", "one line"])
+def test_the_units_of_a_translation_memory_are_not_kept_in_memory(tmp_path: Path, between: str) -> None:
+    unit = "<tu><tuv xml:lang='en'><seg>one</seg></tuv><tuv xml:lang='fr'><seg>un</seg></tuv></tu>"
+    size = (tmp_path / "text.tmx").write_text(f"<tmx><body>{between.join([unit] * 20_000)}</body></tmx>")
+    tracemalloc.start()
+    assert sum(line == "un" for line in read_lines(f"{tmp_path}/text.tmx:fr")) == 20_000
+    assert tracemalloc.get_traced_memory()[1] < 6 * size  # of 23 times its size with all units
+    tracemalloc.stop()
 
 
 @pytest.mark.parametrize(
@@ -329,6 +340,7 @@ def test_finished_files_replace_old_ones_and_missing_ones_are_deleted(tmp_path: 
 
 STAGING = """
 import sys
+import tracemalloc
 from pathlib import Path
 from nmtkit.lines import staging_folder
 with staging_folder(Path(sys.argv[1])) as staging:
