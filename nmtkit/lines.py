@@ -131,8 +131,9 @@ def _units(path: Path) -> Iterator[Element]:
                         if body is not None:
                             body.clear()  # or all units would be in memory
         parser.close()
-    except ParseError as error:
-        raise UserError(f"{path}: is not well-formed XML ({error}); export the translation memory again") from None
+    except (ParseError, LookupError, ValueError) as error:  # the last two for an encoding that the parser does not know
+        remedy = "export the translation memory again, in UTF-8"
+        raise UserError(f"{path}: cannot be read as XML ({error}); {remedy}") from None
     if root is None or root.tag != "tmx":
         raise UserError(f"{path}: is not TMX; export the translation memory again")
 

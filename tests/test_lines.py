@@ -147,8 +147,10 @@ def test_the_units_of_a_translation_memory_are_not_kept_in_memory(tmp_path: Path
     [
         (MEMORY, r"text\.tmx: has no text in fr; it has es, es-es, es-mx, gn"),
         (MEMORY.replace("tu>", "unit>"), "text.tmx: has no text in fr; it has no unit"),
-        (MEMORY[:-20], r"text\.tmx: is not well-formed XML \(.*line 7.*\); export the translation memory again"),
-        ("", r"text\.tmx: is not well-formed XML"),
+        (MEMORY[:-20], r"text\.tmx: cannot be read as XML \(.*line 7.*\); export .* again, in UTF-8"),
+        (MEMORY.replace("?>", " encoding='GB2312'?>"), r"text\.tmx: cannot be read as XML \(multi-byte .*UTF-8"),
+        (MEMORY.replace("?>", " encoding='UCS-2'?>"), r"text\.tmx: cannot be read as XML \(unknown encod.* in UTF-8"),
+        ("", r"text\.tmx: cannot be read as XML"),
         ("<html><body/></html>", r"text\.tmx: is not TMX; export the translation memory again"),
     ],
 )
