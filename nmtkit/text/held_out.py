@@ -24,12 +24,6 @@ def sample(raw: Mapping[str, Files], lines: int, held_out: SetOptions, prep: Pre
     wanted = " and ".join(f"`{split}_size` {number}" for split, number in held_out.sizes.items())
     if 2 * size > lines:
         raise UserError(f"{wanted}: more than half of the {lines} pairs of the training text; use fewer")
-    # More than needed, because some are rejected; few enough to fit into memory.
-    numbers = random.Random(held_out.seed).sample(range(1, lines + 1), min(lines, 4 * size + 1000))
-    kept = set(numbers)
-    with progress(f"sampling {size:,} pairs of train for {' and '.join(held_out.sizes)}", lines):
-        pairs = enumerate(zip(*map(read_lines, raw["train"]), strict=True), 1)
-        candidates = {number: pair for number, pair in pairs if number in kept}
     pipelines = TextPipeline(prep.src), TextPipeline(prep.tgt)
 
     def tokenize(pair: Iterable[str]) -> list[list[str]]:
@@ -37,20 +31,28 @@ def sample(raw: Mapping[str, Files], lines: int, held_out: SetOptions, prep: Pre
 
     given = [zip(*map(read_lines, raw[split]), strict=True) for split in ("dev", "test") if split in raw]
     known = frozenset(pair_hash(*tokenize(pair)) for pair in chain(*given))
-    seen, chosen = set[bytes](), list[int]()
-    # In random order, so that the first ``size`` are a random sample.
-    for number in numbers:
-        pair = candidates[number]
-        src_words, tgt_words = tokenize(pair)
-        hashed = pair_hash(src_words, tgt_words)
-        if hashed not in seen and not broken_rule("".join(pair), src_words, tgt_words, prep, known):
-            chosen.append(number)
-            seen.add(hashed)
-        if len(chosen) == size:
-            break
-    if len(chosen) < size:
-        usable = f"only {len(chosen)} of {len(numbers)} sampled pairs are distinct and pass the cleaning rules"
-        raise UserError(f"{wanted}: {usable}; use fewer")
+    numbers, chosen = list[int](), list[int]()
+    tried = 4 * size + 1000  # more than needed, because some are rejected; few enough to fit into memory
+    while len(chosen) < size:
+        if len(numbers) == lines:
+            usable = f"only {len(chosen)} of {lines} pairs are distinct and pass the cleaning rules"
+            raise UserError(f"{wanted}: {usable}; use fewer")
+        numbers = random.Random(held_out.seed).sample(range(1, lines + 1), min(lines, tried))
+        tried *= 4  # as most pairs of a translation memory of many languages lack a side
+        kept, seen, chosen = set(numbers), set[bytes](), []
+        with progress(f"sampling {size:,} pairs of train for {' and '.join(held_out.sizes)}", lines):
+            pairs = enumerate(zip(*map(read_lines, raw["train"]), strict=True), 1)
+            candidates = {number: pair for number, pair in pairs if number in kept}
+        # In random order, so that the first ``size`` are a random sample.
+        for number in numbers:
+            pair = candidates[number]
+            src_words, tgt_words = tokenize(pair)
+            hashed = pair_hash(src_words, tgt_words)
+            if hashed not in seen and not broken_rule("".join(pair), src_words, tgt_words, prep, known):
+                chosen.append(number)
+                seen.add(hashed)
+            if len(chosen) == size:
+                break
     left = iter(chosen)
     for split, share in held_out.sizes.items():
         ordered = sorted(islice(left, share))

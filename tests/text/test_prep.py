@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 from unicodedata import is_normalized, normalize
@@ -1111,7 +1112,7 @@ def test_parts_made_apart_draw_the_same(
     ("dev", "test", "message"),
     [
         (301, None, "`dev_size` 301: more than half of the 600 pairs"),
-        (290, None, "`dev_size` 290: only 2.. of 600 sampled pairs are distinct and pass the cleaning rules; use"),
+        (290, None, "`dev_size` 290: only 2.. of 600 pairs are distinct and pass the cleaning rules; use"),
         (200, 101, "`dev_size` 200 and `test_size` 101: more than half of the 600 pairs"),
         (None, 301, "`test_size` 301: more than half of the 600 pairs"),
     ],
@@ -1121,6 +1122,17 @@ def test_too_large_a_sample_is_refused(
 ) -> None:
     with pytest.raises(UserError, match=message):
         prepare(repetitive, tmp_path / "data", BPE, workers=1, held_out=SetOptions(dev_size=dev, test_size=test))
+
+
+def test_a_set_is_sampled_from_the_few_pairs_that_are_usable(tmp_path: Path) -> None:
+    """In a translation memory of many languages, most units lack one of the two."""
+    raw = {"train": Files(tmp_path / "train.en", tmp_path / "train.fr")}
+    write(raw["train"].src, [f"Unit {number}." for number in range(2000)])
+    write(raw["train"].tgt, [f"Unité {number}." if number % 40 == 0 else "" for number in range(2000)])
+    prepare(raw, tmp_path / "data", BPE, workers=1, held_out=SetOptions(dev_size=20, test_size=20))
+    sets = [pairs_of(tmp_path / "data", split) for split in ("train", "dev", "test")]
+    assert [len(pairs) for pairs in sets] == [10, 20, 20]
+    assert len({*chain.from_iterable(sets)}) == 50
 
 
 @pytest.mark.parametrize("split", ["dev", "test"])
