@@ -1,7 +1,7 @@
 """Development and test sets sampled from the training text."""
 
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from itertools import chain, islice
 
 from nmtkit.errors import UserError
@@ -9,6 +9,7 @@ from nmtkit.lines import read_lines, write_file
 from nmtkit.machine.progress import progress
 from nmtkit.text.hashes import pair_hash
 from nmtkit.text.pipeline import TextPipeline
+from nmtkit.text.placeholders import masked
 from nmtkit.text.raw import Files
 from nmtkit.text.rules import broken_rule
 from nmtkit.text.settings import Prep, SetOptions
@@ -26,7 +27,8 @@ def sample(raw: Mapping[str, Files], lines: int, held_out: SetOptions, prep: Pre
         raise UserError(f"{wanted}: more than half of the {lines} pairs of the training text; use fewer")
     pipelines = TextPipeline(prep.src), TextPipeline(prep.tgt)
 
-    def tokenize(pair: Iterable[str]) -> list[list[str]]:
+    def tokenize(pair: tuple[str, ...]) -> list[list[str]]:
+        pair = masked(*pair) if prep.mask else pair
         return [pipeline.tokenize(line) for pipeline, line in zip(pipelines, pair, strict=True)]
 
     given = [zip(*map(read_lines, raw[split]), strict=True) for split in ("dev", "test") if split in raw]

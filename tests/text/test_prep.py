@@ -1135,6 +1135,15 @@ def test_a_set_is_sampled_from_the_few_pairs_that_are_usable(tmp_path: Path) -> 
     assert len({*chain.from_iterable(sets)}) == 50
 
 
+def test_pairs_that_differ_in_masked_placeholders_only_are_not_sampled_twice(tmp_path: Path) -> None:
+    raw = {"train": Files(tmp_path / "train.en", tmp_path / "train.fr")}
+    write(raw["train"].src, [f"See https://x.org/{n}" if n % 2 else f"Number {n}." for n in range(100)])
+    write(raw["train"].tgt, [f"Voir https://x.org/{n}" if n % 2 else f"Nombre {n}." for n in range(100)])
+    prepare(raw, tmp_path / "data", replace(BPE, mask=True), workers=1, held_out=SetOptions(dev_size=20, test_size=20))
+    drawn = [line for split in ("dev", "test") for line in read_lines(tmp_path / "data" / f"{split}.raw.src")]
+    assert sum("https" in line for line in drawn) == 1
+
+
 @pytest.mark.parametrize("split", ["dev", "test"])
 def test_an_existing_set_is_not_sampled(raw: dict[str, Files], tmp_path: Path, split: str) -> None:
     raw["test"] = Files(*(path.with_name(f"test{path.suffix}") for path in raw["dev"]))
