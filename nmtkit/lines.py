@@ -29,7 +29,7 @@ from nmtkit.errors import UserError, counted
 _BLOCK = 1 << 17
 _YOUNG = 5  # seconds in which the maker of a staging folder surely locks it
 _COLUMN = re.compile(r"(.+?(\.tsv(?:\.gz|\.zst)?)?):([1-9][0-9]*)")
-_TMX = re.compile(r"(.+\.tmx(?:\.gz|\.zst)?):([A-Za-z]{2,3}(?:[-_][A-Za-z0-9]+)*)")
+_TMX = re.compile(r"(.+\.(?i:tmx)(?:\.gz|\.zst)?):([^:/]+)")
 _XML_LANG = "{http://www.w3.org/XML/1998/namespace}lang"
 _DEVICES = (Path("/dev"), Path("/dev/fd"), Path("/proc/self/fd"))
 log = logging.getLogger(__name__)

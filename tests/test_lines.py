@@ -160,6 +160,14 @@ def test_what_is_wrong_with_a_translation_memory_is_said(tmp_path: Path, content
         list(read_lines(f"{tmp_path}/text.tmx:fr"))
 
 
+@pytest.mark.parametrize("language", ["spanish", "1"])
+def test_what_follows_the_name_of_a_translation_memory_is_a_language(tmp_path: Path, language: str) -> None:
+    (tmp_path / "text.TMX").write_text(MEMORY)
+    assert list(read_lines(f"{tmp_path}/text.TMX:es-ES")) == ["", "Tres.", ""]
+    with pytest.raises(UserError, match=rf"text\.TMX: has no text in {language}; it has es, "):
+        list(read_lines(f"{tmp_path}/text.TMX:{language}"))
+
+
 def test_one_carriage_return_is_part_of_the_line_end(tmp_path: Path) -> None:
     (tmp_path / "dos").write_bytes(b"\xef\xbb\xbfone\r\ntwo\r\r\nthree")
     assert list(read_lines(tmp_path / "dos")) == ["one", "two\r", "three"]

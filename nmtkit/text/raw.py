@@ -59,7 +59,7 @@ def read_all(raw: Mapping[str, Files], references: Sequence[Path], pool: Workers
             raise UserError(f"{file}: not a regular file, which prep needs to read more than once; copy it to a file")
         if column is None and re.search(r"\.tsv(?:\.gz|\.zst)?$", file.name):
             raise UserError(f"{file}: a table; name a column of it for each side, as {file}:1")
-        if column is None and re.search(r"\.tmx(?:\.gz|\.zst)?$", file.name):
+        if column is None and re.search(r"\.(?i:tmx)(?:\.gz|\.zst)?$", file.name):
             raise UserError(f"{file}: a translation memory; name a language of it for each side, as {file}:en")
     for path in paths:
         cells = islice(raw_lines(path), 10_000) if isinstance(file_of(path)[1], int) else ()
@@ -228,5 +228,5 @@ def names_swapped(files: Files, src: str, tgt: str) -> bool:
 
 def _ending(path: Path) -> str | None:
     """What may be a language at the end of a file name."""
-    match = re.search(rf"(?:\.|\.tmx(?:\.gz|\.zst)?:)({_LANGUAGE})(?:\.gz|\.zst)?$", path.name)
+    match = re.search(rf"(?:\.|\.(?i:tmx)(?:\.gz|\.zst)?:)({_LANGUAGE})(?:\.gz|\.zst)?$", path.name)
     return match and match[1]

@@ -544,7 +544,7 @@ def test_a_translation_memory_is_found_by_its_two_languages(folder: Callable[...
     assert languages == ["pt-BR", "gn"]
     memory = place / "train.pt-BR-gn.tmx.gz"
     assert files["train"] == (Path(f"{memory}:pt-BR"), Path(f"{memory}:gn"))
-    assert language_of(Path(f"{memory}:gn")) == "gn"
+    assert language_of(Path(f"{memory}:gn")) == language_of(Path("MEMORY.TMX:gn")) == "gn"
 
 
 def test_a_translation_memory_makes_the_folder_that_its_two_texts_make(
