@@ -146,7 +146,7 @@ def report_lost(work: Work) -> dict[str, dict[str, Any]]:
         message = (
             f"{lost:,} of the {work.pairs:,} training pairs ({lost / work.pairs:.0%}) are left out, "
             f"most of them for {describe_rule(rule, work.prep.cleaning)}: "
-            f"see {line_numbers(account[rule])} of {files.src} and {files.tgt}"
+            f"see {line_numbers(account[rule], files.src)} of {files.src} and {files.tgt}"
         )
         if lost + moved == work.pairs:
             raise UserError(message)

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from nmtkit.errors import UserError, counted
 from nmtkit.folders import SIDES, SPLITS, TextFiles, check_regular
-from nmtkit.lines import raw_lines
+from nmtkit.lines import file_of, raw_lines
 from nmtkit.text.round_trip import describe_loss
 from nmtkit.text.rules import describe_rule
 from nmtkit.text.sentencepieces import package
@@ -42,6 +42,7 @@ class PrepReport:
 
     def __str__(self) -> str:
         lines = [f"{self.folder}: {self.prep.src.language} to {self.prep.tgt.language}, {self._units()}"]
+        path = self.manifest["raw"]["train"][0]
         for split, pairs in self.manifest["pairs"].items():
             src, tgt = (self.manifest["files"][f"{split}.{side}"] for side in SIDES)
             kept = (f"{src['lines']:,} of " if split == "train" else "") + counted(pairs, "pair")
@@ -50,7 +51,7 @@ class PrepReport:
                 for rule, entry in self.manifest["cleaning"].items():
                     if entry["count"]:
                         reason = describe_rule(rule, self.prep.cleaning)
-                        lines.append(f"    left out {entry['count']:,} for {reason}: {line_numbers(entry)}")
+                        lines.append(f"    left out {entry['count']:,} for {reason}: {line_numbers(entry, path)}")
         for side, trip in zip((self.prep.src, self.prep.tgt), self.manifest["round_trip"].values(), strict=True):
             loss = "" if trip["line"] is None else f"; {describe_loss(trip)}"
             same = f"{trip['same']:,} of {trip['lines']:,} sampled lines detokenise exactly"
@@ -71,11 +72,15 @@ class PrepReport:
         return f"joint BPE of {merges[0]} merges" if self.prep.joint else f"BPE of {' + '.join(merges)} merges"
 
 
-def line_numbers(rule: Mapping[str, Any]) -> str:
-    """The first line numbers left out by a rule, from its entry in the manifest: "lines 3, 14, 15, 92, 65, ..."."""
+def line_numbers(rule: Mapping[str, Any], path: Path | str) -> str:
+    """The first lines of ``path`` left out by a rule, from its entry in the manifest: "lines 3, 14, 15, 92, 65, ...".
+
+    Those of a translation memory are units.
+    """
+    noun = "unit" if isinstance(file_of(path)[1], str) else "line"
     shown = rule["lines"][:5]
     more = ", ..." if rule["count"] > len(shown) else ""
-    return f"{'lines' if rule['count'] > 1 else 'line'} {', '.join(map(str, shown))}{more}"
+    return f"{noun}{'s' if rule['count'] > 1 else ''} {', '.join(map(str, shown))}{more}"
 
 
 def versions(prep: Prep) -> dict[str, str]:

@@ -558,7 +558,8 @@ def test_a_translation_memory_makes_the_folder_that_its_two_texts_make(
     memory.write_text(f"<tmx version='1.4'><header srclang='en'/><body>{''.join(units)}</body></tmx>")
     prepare(repetitive, tmp_path / "data", BPE, workers=1, held_out=held_out)
     sides = Files(Path(f"{memory}:en"), Path(f"{memory}:fr"))
-    prepare({"train": sides}, tmp_path / "other", BPE, workers=2, held_out=held_out)
+    report = prepare({"train": sides}, tmp_path / "other", BPE, workers=2, held_out=held_out)
+    assert re.search(r"left out \d+ for an empty side: units \d+, ", str(report))
     for name in ("train.src", "train.tgt", "dev.src", "dev.raw.tgt", "bpe.src"):
         assert (tmp_path / "other" / name).read_bytes() == (tmp_path / "data" / name).read_bytes()
     with pytest.raises(UserError, match=r"memory\.tmx: a translation memory; name a language .* as .*memory\.tmx:en"):
