@@ -167,18 +167,20 @@ class Translator:
         name = "references" if request.references else "prefixes"
         if (targets is None) == (request.references or request.prefixes):
             raise UserError(f"`{name}`: {'missing' if targets is None else 'given, but not requested'}")
-        others = None if targets is None else _texts(name, targets)
-        if others is not None and len(others) != len(lines):
+        others = [] if targets is None else _texts(name, targets)
+        if targets is not None and len(others) != len(lines):
             raise UserError(f"`{name}`: {len(others)} of them for {counted(len(lines), 'line')}; give one for each")
         # Each source of an ensemble tokenises the lines. Surface words are kept for the replacement of unknown words,
         # because tokenising twice would cost more than the replacement itself.
-        written = [[_written(line, source.pipeline, request.tokenized) for line in lines] for source in self.sources]
-        read = written
-        if not request.tokenized:
-            of_sources = zip(self.sources, written, strict=True)
-            read = [[source.pipeline.encode(words) for words in texts] for source, texts in of_sources]
-        wanted = None if others is None else [self._target(other, request.tokenized) for other in others]
-        if request.references and wanted is not None and others is not None:
+        pipelines = [source.pipeline for source in self.sources]
+        if request.tokenized:
+            written = read = [list(map(tokens_of, lines))] * len(pipelines)
+        else:
+            written = [list(map(pipeline.surface_words, lines)) for pipeline in pipelines]
+            read = [list(map(pipeline.encode, words)) for pipeline, words in zip(pipelines, written, strict=True)]
+        to_tokens = tokens_of if request.tokenized else self.tgt_pipeline.tokens
+        wanted = list(map(to_tokens, others))
+        if request.references:
             scored = self._scored(read, list(map(self.tgt_vocab.ids, wanted)), request)
             return [[replace(best, text=text)] for best, text in zip(scored, others, strict=True)]
         search = partial(self._searched, written[0], read, wanted or [[] for _ in lines])
@@ -207,11 +209,7 @@ class Translator:
     @cached_property
     def _glossary(self) -> Callable[[Terms, bool], Glossary]:
         """The glossary in the model's tokens; cached, because many windows have the same terms."""
-        return lru_cache(maxsize=8)(
-            lambda terms, tokenized: Glossary(
-                self.sources[0].pipeline, self.tgt_pipeline, self.tgt_vocab, terms, tokenized
-            )
-        )
+        return lru_cache(maxsize=8)(partial(Glossary, self.sources[0].pipeline, self.tgt_pipeline, self.tgt_vocab))
 
     def check(self, request: Request) -> None:
         """Raise UserError for invalid settings, a term that has no tokens, and a lexicon that is unreadable or missing.
@@ -235,10 +233,7 @@ class Translator:
     def score_candidates(self, lines: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[list[Floats]]:
         """The log-probabilities (T + 1,) of the tokens and EOS of each candidate of every line."""
         sources = [[source.vocab.ids(source.pipeline.tokens(line)) for line in lines] for source in self.sources]
-        targets = [
-            [self.tgt_vocab.ids(self._target(candidate, tokenized=False)) for candidate in group]
-            for group in candidates
-        ]
+        targets = [[self.tgt_vocab.ids(self.tgt_pipeline.tokens(text)) for text in group] for group in candidates]
         return score_candidates(self.given, sources, targets, device=self.device, max_tokens=self.search.max_tokens)
 
     def _scored(self, read: list[list[list[str]]], targets: list[list[int]], request: Request) -> list[Translation]:
@@ -342,11 +337,6 @@ class Translator:
             asked.append(self.tgt_vocab.ids(self.tgt_pipeline.segment(list(written))))
         return Shortlists(min(self.tgt_vocab.symbols + request.shortlist, len(self.tgt_vocab)), asked)
 
-    def _target(self, text: str, tokenized: bool) -> list[str]:
-        """The tokens (T,) of a target text."""
-        words = _written(text, self.tgt_pipeline, tokenized)
-        return words if tokenized else self.tgt_pipeline.encode(words)
-
     def _spelled(self, piece: _Piece, written: list[str], read: list[str], request: Request) -> list[str]:
         """The surface words of a piece of a line. written: those of the line; read: its tokens."""
         pipeline, source = self.sources[0].pipeline, piece.tokens[0]
@@ -382,8 +372,3 @@ def _texts(name: str, texts: Iterable[str]) -> list[str]:
         if not isinstance(text, str):
             raise UserError(f"`{name}`: number {number} is {text!r}, not text")
     return [text.removesuffix("\n") for text in every]
-
-
-def _written(line: str, pipeline: TextPipeline, tokenized: bool) -> list[str]:
-    """The surface words of a line, or its tokens if it is ``tokenized``."""
-    return tokens_of(line) if tokenized else pipeline.surface_words(line)
