@@ -84,7 +84,7 @@ def validate(run: Run, development: DevelopmentSet, seen: np.ndarray, search: Se
     _, train_errors = teacher_forced(run.model, run.corpus, seen, max_tokens, run.dtype)
     shared = [dev.src(int(i)).tolist() for i in distributed.share(np.arange(len(dev)))]
     scorer = run.model.for_search("bfloat16" if run.dtype == torch.bfloat16 else "float32")
-    found = sorted(translate_each(scorer, shared, search, device=run.device))  # by sentence number
+    found = sorted(translate_each(scorer, [shared], search, device=run.device))  # by sentence number
     translations = distributed.gather([beam[0].ids for _, beam in found])
     # Detokenised, so that the metrics, by which checkpoints are ranked, do not depend on the segmentation.
     texts = [development.pipeline.text(development.vocabulary.tokens(ids)) for ids in translations]

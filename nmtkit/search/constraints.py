@@ -185,10 +185,6 @@ class Constraints:
     terms: Sequence[Sequence[Term]]
     edges: Edges
 
-    def words(self, batch: Sequence[int]) -> list[list[int]]:
-        """The words of the terms of each sentence of a batch."""
-        return [[id for term in self.terms[i] for form in term for id in form.ids] for i in batch]
-
     def met(self, i: int, ids: Sequence[int]) -> bool:
         """Whether the words of a translation of sentence i contain its terms."""
         return len(Automaton(self.terms[i], self.edges).places(ids)) == len(self.terms[i])

@@ -52,6 +52,6 @@ class Shortlists:
     words: Sequence[Iterable[int]]  # of each sentence
 
     def of(self, batch: Iterable[int], given: Iterable[Iterable[int]]) -> Shortlist:
-        """The shortlist of a batch, which includes the ``given`` words, such as those of its prefixes."""
+        """The shortlist of a batch, which includes the ``given`` words of its prefixes."""
         asked = itertools.chain(*(self.words[i] for i in batch), *given)
         return Shortlist(sorted({*range(self.frequent), *asked}))

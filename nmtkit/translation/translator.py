@@ -18,7 +18,7 @@ from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError, counted, refuse_string
 from nmtkit.evaluation.forced import score_candidates
 from nmtkit.lines import tokens_of
-from nmtkit.search.batching import Targets, translate_each
+from nmtkit.search.batching import translate_each
 from nmtkit.search.beam import Floats, Hypothesis
 from nmtkit.search.constraints import Constraints
 from nmtkit.search.scorer import Scorer
@@ -195,9 +195,8 @@ class Translator:
     @cached_property
     def has_attention(self) -> bool:
         """Whether the model has attention weights, found by a test translation."""
-        ids, search = [[UNK]], replace(self.search, beam_size=1)
-        others = [ids] * (len(self.sources) - 1)
-        [(_, [best])] = translate_each(self.model, ids, search, device=self.device, attention=True, others=others)
+        ids, search = [[[UNK]]] * len(self.sources), replace(self.search, beam_size=1)
+        [(_, [best])] = translate_each(self.model, ids, search, device=self.device, attention=True)
         return best.attention is not None
 
     @cached_property
@@ -243,8 +242,8 @@ class Translator:
         search, look = replace(request.search(self.search), beam_size=1), request.alignment or request.attention
         hypotheses = dict(
             translate_each(
-                self.given, ids[0], search, device=self.device, attention=look or request.quality,
-                forced=[[*target, EOS] for target in targets], others=ids[1:],
+                self.given, ids, search, device=self.device, attention=look or request.quality,
+                forced=[[*target, EOS] for target in targets],
             )
         )  # fmt: skip
         scored = []
@@ -281,9 +280,9 @@ class Translator:
         # Attention weights, which are copied at every step, are computed only if needed.
         look = request.alignment or request.attention or request.quality or request.replace_unk
         each = translate_each(
-            self.model, ids[0], search, device=self.device, n_best=n, attention=look, forced=forced,
-            seed=request.sample_seed, others=ids[1:],
-            targets=Targets(self._shortlists([piece.tokens[0] for piece in pieces], request), constraints),
+            self.model, ids, search, device=self.device, n_best=n, attention=look, forced=forced,
+            seed=request.sample_seed, constraints=constraints,
+            shortlists=self._shortlists([piece.tokens[0] for piece in pieces], terms, request),
         )  # fmt: skip
         # Unless requested, attention weights are dropped after use.
         parts: dict[int, list[Part]] = {}
@@ -325,16 +324,19 @@ class Translator:
             start = end
         return [*shares, prefix[start:]]
 
-    def _shortlists(self, sentences: Sequence[list[str]], request: Request) -> Shortlists | None:
-        """The shortlist of each sentence, given its tokens: its words, and their translations in the lexicon."""
+    def _shortlists(
+        self, sentences: Sequence[list[str]], terms: Sequence[Sequence[Occurrence]], request: Request
+    ) -> Shortlists | None:
+        """The shortlist of each sentence, given its tokens: its words, their translations in the lexicon, its terms."""
         if request.shortlist is None or self.lexicon is None:
             return None
         # Source words are included, because names are often spelled alike in both languages.
         asked = list[list[int]]()
-        for tokens in sentences:
+        for tokens, own in zip(sentences, terms, strict=True):
             words = set(self.sources[0].pipeline.words(tokens))
             written = itertools.chain(words, *(self.lexicon.translations.get(word, ()) for word in words))
-            asked.append(self.tgt_vocab.ids(self.tgt_pipeline.segment(list(written))))
+            of_terms = (id for each in own for form in each.term for id in form.ids)
+            asked.append([*self.tgt_vocab.ids(self.tgt_pipeline.segment(list(written))), *of_terms])
         return Shortlists(min(self.tgt_vocab.symbols + request.shortlist, len(self.tgt_vocab)), asked)
 
     def _spelled(self, piece: _Piece, written: list[str], read: list[str], request: Request) -> list[str]:

@@ -281,7 +281,7 @@ def search(scale: Scale, device: torch.device) -> Iterator[Record]:
             settings = replace(experiment.search, beam_size=5, max_len_a=1.0, max_len_b=1, max_tokens=10**9)
 
             def translate(sentences: Any = sentences, settings: Any = settings) -> None:
-                assert len(list(translate_each(scorer, sentences, settings, device=device))) == len(sentences)
+                assert len(list(translate_each(scorer, [sentences], settings, device=device))) == len(sentences)
 
             found = min(seconds(translate, 3, clock_of(device))[1:])
             yield {"sentences": size, "precision": precision, "sentences_per_second": size / found,

@@ -34,7 +34,7 @@ from nmtkit.lines import read_lines
 from nmtkit.machine import memory
 from nmtkit.ops.precision import Precision, resolve
 from nmtkit.ops.tree import Tree
-from nmtkit.search.batching import Targets, translate_each
+from nmtkit.search.batching import translate_each
 from nmtkit.search.scorer import Scorer
 from nmtkit.search.settings import Search
 from nmtkit.search.shortlist import Narrowing, Shortlists
@@ -100,10 +100,10 @@ def translate(part: slice) -> tuple[int, int, int, int]:
     """Translate sentences in this process; returns the numbers of sentences, target words with EOS, steps, and rows."""
     model, search, sentences, words, device = work
     sentences = sentences[part]
-    targets = Targets(None if words is None else Shortlists(words, [()] * len(sentences)))
+    shortlists = None if words is None else Shortlists(words, [()] * len(sentences))
     counts = [0, 0]
     counted = Counted(model, counts)
-    found = list(translate_each(counted, sentences, search, device=device, targets=targets))
+    found = list(translate_each(counted, [sentences], search, device=device, shortlists=shortlists))
     return len(found), sum(len(best[0].ids) + 1 for _, best in found), *counts
 
 

@@ -36,7 +36,7 @@ from nmtkit.ops.attention import quick_additive
 from nmtkit.ops.best import whole
 from nmtkit.ops.cross_entropy import linear_cross_entropy
 from nmtkit.ops.precision import dtype_of
-from nmtkit.search.batching import Targets, translate_each
+from nmtkit.search.batching import translate_each
 from nmtkit.search.beam import Hypothesis, Search, beam_search
 from nmtkit.search.ensemble import Ensemble
 from nmtkit.search.sampling import sample
@@ -234,9 +234,9 @@ def test_every_way_of_searching_finds_what_it_finds_on_the_cpu(preset: str) -> N
     found = [
         dict(
             translate_each(
-                telling_model(preset).to(device).for_search("float32"), given, config, device=device, n_best=3,
-                attention=True, forced=forced, seed=None, others=(),
-                targets=Targets(Shortlists(6, [[8], [9], [10], [], [11]])),
+                telling_model(preset).to(device).for_search("float32"), [given], config, device=device, n_best=3,
+                attention=True, forced=forced, seed=None,
+                shortlists=Shortlists(6, [[8], [9], [10], [], [11]]),
             )
         )
         for device in (GPU, CPU)

@@ -12,7 +12,6 @@ import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from nmtkit.search.batching import Targets
 from nmtkit.search.beam import Hypothesis, beam_search
 from nmtkit.search.constraints import Automaton, Constraints, Edges, Form, Term
 from nmtkit.search.settings import Search
@@ -125,7 +124,7 @@ def test_only_a_sentence_whose_translations_lack_a_term_is_searched_with_it(
         config,
         device=torch.device("cpu"),
         n_best=n,
-        targets=Targets(constraints=Constraints(every, BPE)),
+        constraints=Constraints(every, BPE),
     )
     for own, without, within, ours in zip(every, plain, needed, found, strict=True):
         met = all(contains(h.ids, own, BPE) for h in without)

@@ -98,7 +98,7 @@ def test_a_wide_beam_finds_what_exhaustive_enumeration_finds(combine: Combine) -
 
 def test_members_read_their_own_source() -> None:
     def translate(scorer: object, sentences: list[list[int]], *others: list[list[int]]) -> list[list[Hypothesis]]:
-        return translate_ids(scorer, sentences, Search(beam_size=3), device=CPU, n_best=3, others=others)  # type: ignore[arg-type]
+        return translate_ids(scorer, sentences, Search(beam_size=3), *others, device=CPU, n_best=3)  # type: ignore[arg-type]
 
     words, pieces = [[4], [5, 6], [], [7]], [[8, 9, 10], [11], [], []]
     both = Ensemble([Table(1), Table(2), Table(1)], [0, 1, 0], [1, 1, 1], "prob")

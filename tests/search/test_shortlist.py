@@ -6,7 +6,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from nmtkit.search.batching import Targets
 from nmtkit.search.beam import Hypothesis, Search
 from nmtkit.search.ensemble import Ensemble
 from nmtkit.search.shortlist import Narrowing, Shortlist, Shortlists
@@ -61,7 +60,7 @@ def translate(
 ) -> list[list[Hypothesis]]:
     return translate_ids(
         toy_model("rnnsearch").for_search("float32"), SENTENCES, CONFIG,
-        device=torch.device("cpu"), n_best=3, forced=forced, seed=seed, targets=Targets(shortlists),
+        device=torch.device("cpu"), n_best=3, forced=forced, seed=seed, shortlists=shortlists,
     )  # fmt: skip
 
 
