@@ -13,7 +13,6 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
@@ -34,6 +33,7 @@ from nmtkit.translation.translator import Translator
 SHARE, LEAST = 256, 64  # lines sent to a process at once: the maximum, and the approximate minimum
 
 Window: TypeAlias = list[tuple[str, str]]  # lines, each with its prefix or reference
+Job: TypeAlias = Callable[[Window], list[list[Translation]]]  # ``translate_window`` with models and request
 
 
 class Models(NamedTuple):
@@ -66,20 +66,6 @@ class Models(NamedTuple):
         return zlib.crc32(b"".join([places.encode(errors="surrogateescape"), *(file.read_bytes() for file in files)]))
 
 
-@dataclass(frozen=True)
-class Job:
-    """A translation task, sent to workers with each window. They load the models once, or inherit them by fork."""
-
-    models: Models
-    request: Request
-
-    def __call__(self, window: Window) -> list[list[Translation]]:
-        """The translations of every line of a window, best first. Raises UserError like ``Translator.answer``."""
-        lines, others = [line for line, _ in window], [other for _, other in window]
-        targets = others if self.request.prefixes or self.request.references else None
-        return translator_of(self.models).answer(lines, self.request, targets)
-
-
 def load_here(models: Models) -> Translator:
     """A translator, with this process prepared for search. Raises UserError for models that cannot be used."""
     if multiprocessing.parent_process():  # a worker, which has its own core
@@ -90,6 +76,15 @@ def load_here(models: Models) -> Translator:
 
 
 translator_of = lru_cache(maxsize=1)(load_here)  # the only translator of a process
+
+
+def translate_window(models: Models, request: Request, window: Window) -> list[list[Translation]]:
+    """The translations of every line of a window, best first. Raises UserError like ``Translator.answer``.
+
+    A worker loads the models once, or inherits them by fork.
+    """
+    lines, others = [line for line, _ in window], [other for _, other in window]
+    return translator_of(models).answer(lines, request, others if request.prefixes or request.references else None)
 
 
 def processes_for(translator: Translator) -> int:

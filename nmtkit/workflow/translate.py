@@ -4,6 +4,7 @@ import logging
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from string import digits
@@ -104,7 +105,7 @@ def translate_windows(
     """
     with loading():
         # Importing torch takes seconds.
-        from nmtkit.translation.jobs import Job, answers, processes_for, translator_of
+        from nmtkit.translation.jobs import answers, processes_for, translate_window, translator_of
         from nmtkit.translation.stream import LARGEST_WINDOW, windows
 
         models = models_of(options)
@@ -122,7 +123,7 @@ def translate_windows(
     jobs = options.jobs or (processes_for(translator) if copies else 1)
     pairs = ((line, "") if isinstance(line, str) else line for line in lines)
     grouped = windows(pairs, ready, LARGEST_WINDOW)
-    translated = answers(Job(models, request), grouped, jobs, ready, copies=copies)
+    translated = answers(partial(translate_window, models, request), grouped, jobs, ready, copies=copies)
     if request.replace_unk or translator.sources[0].pipeline.segmenter is None:
         return translated
     advise = not options.keep and not _refusing_keep(request)

@@ -3,6 +3,7 @@
 import itertools
 import shutil
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -15,7 +16,7 @@ from nmtkit.models.base import ForSearch, Seq2Seq
 from nmtkit.ops import precision
 from nmtkit.ops.precision import Products
 from nmtkit.translation import jobs, loading
-from nmtkit.translation.jobs import LEAST, SHARE, Job, Models, Window, answers, parts, translator_of
+from nmtkit.translation.jobs import LEAST, SHARE, Models, Window, answers, parts, translate_window, translator_of
 from nmtkit.translation.request import Request
 from nmtkit.translation.stream import LARGEST_WINDOW
 from tests.echo import write_model
@@ -114,7 +115,7 @@ def test_one_huge_line_is_a_part_of_its_own() -> None:
 @pytest.mark.parametrize("copies", [False, CAN_FORK], ids=["spawned", "forked"])
 def test_several_processes_translate_like_one_and_restore_the_threads(copies: bool) -> None:
     before = torch.get_num_threads()
-    job = Job(Models((OLD,), "cpu", None, None, "float32", None), Request(beam_size=2))
+    job = partial(translate_window, Models((OLD,), "cpu", None, None, "float32", None), Request(beam_size=2))
     window = [(" ".join("abcde"[(i + j) % 5] for j in range(i % 4)), "") for i in range(2 * SHARE + 40)]
     jobs = 3 if copies else 2  # a spawned process imports torch
     [together] = answers(job, iter([window]), jobs, lambda: True, copies=copies)
@@ -143,7 +144,7 @@ def test_a_process_translates_with_the_model_that_is_there_now(tmp_path: Path, m
         models = Models((Path("run"),), "cpu", None, None, "float32", None)
         request = Request(max_len_b=5)
         assert translator_of(models.resolved()) is translator_of(models.resolved())
-        return [best.log_prob for [best] in Job(models.resolved(), request)([("a b c", "")])]
+        return [best.log_prob for [best] in translate_window(models.resolved(), request, [("a b c", "")])]
 
     first, second = tmp_path / "first", tmp_path / "second"
     for folder, seed in ((first, 1), (second, 2)):
