@@ -17,7 +17,7 @@ from nmtkit.folders import SIDES, ModelFolder, SideName, TextFiles, crc32
 from nmtkit.lines import real_path
 from nmtkit.models.base import Seq2Seq, is_dropout
 from nmtkit.text.manifest import read_json
-from nmtkit.text.settings import Side, load_prep
+from nmtkit.text.settings import preparation
 from nmtkit.training.checkpoint import load_into
 
 _NAMED = 5  # new words listed in the log
@@ -81,7 +81,7 @@ def take_weights(model: Seq2Seq, experiment: Experiment, data: Path, start: Mode
         else:
             tensor.copy_(weights[name])
     for side in SIDES:
-        if _preparation(start.path, side) != _preparation(data, side):
+        if preparation(start.path, side) != preparation(data, side):
             log.warning(
                 "%s.%s was prepared with other settings than the text of %s: the same words may be segmented or "
                 "spelled differently; use nmtkit prep --like %s",
@@ -121,13 +121,6 @@ def sides_of_words(experiment: Experiment) -> dict[str, SideName]:
     )
     sides: dict[str, SideName] = {name: "src" for name in few if source[name] != few[name]}
     return sides | {name: "tgt" for name in few if target[name] != few[name]}
-
-
-def _preparation(folder: Path, side: SideName) -> tuple[Side, list[bytes]]:
-    """The settings and learned models that determine the tokens of a side."""
-    prep, text = load_prep(folder), TextFiles(folder)
-    learnt = [path.read_bytes() for path in text.learnt(side) if path.is_file()]
-    return prep.src if side == "src" else prep.tgt, learnt
 
 
 def check_origin(folder: ModelFolder, start: ModelFolder) -> None:

@@ -9,7 +9,7 @@ from typing import Literal
 
 from nmtkit.config import build, load_yaml, require_counts
 from nmtkit.errors import UserError
-from nmtkit.folders import TextFiles, check_regular
+from nmtkit.folders import SideName, TextFiles, check_regular
 from nmtkit.text.scripts import CHARACTERS, SYLLABLES, WITHOUT_SPACES, base_language
 
 Drop = Literal["identical", "script", "overlap", "duplicate"]
@@ -131,3 +131,9 @@ def load_prep(folder: Path) -> Prep:
     if not path.is_file():
         raise UserError(f"{path}: not found; make the folder with nmtkit prep")
     return build(Prep, load_yaml(path), str(path))
+
+
+def preparation(folder: Path, side: SideName) -> tuple[Side, tuple[bytes, ...]]:
+    """The settings and learned models of a folder that determine the tokens of a side, to compare two folders."""
+    prep, learnt = load_prep(folder), TextFiles(folder).learnt(side)
+    return prep.src if side == "src" else prep.tgt, tuple(path.read_bytes() for path in learnt if path.is_file())

@@ -25,7 +25,7 @@ from nmtkit.ops.precision import Precision, Products
 from nmtkit.search.ensemble import Combine, Ensemble
 from nmtkit.search.scorer import Scorer
 from nmtkit.text.pipeline import TextPipeline
-from nmtkit.text.settings import load_prep
+from nmtkit.text.settings import load_prep, preparation
 from nmtkit.translation.translator import Source, Translator
 
 
@@ -80,15 +80,15 @@ def load(
     _check_combination(len(paths), combine, weights)
     products = products or usable(precision, chosen)
     # Members with the same preprocessing and vocabulary share a source, so that a line is tokenised only once.
-    members, readers, reads = [], dict[tuple[bytes, ...], Source](), []
+    members, readers, reads = [], dict[object, Source](), []
     # Checkpoints of one model share its text files.
     texts = [TextFiles(ModelFolder.at(path).path) for path in paths]
     for path, text in zip(paths, texts, strict=True):
         members.append(load_model(path, chosen))
         if text is not texts[0]:
             check_target(texts[0].folder, text.folder)
-        key = _reading(text)
         vocabulary = Vocabulary.load(text.vocabulary("src"))
+        key = preparation(text.folder, "src"), tuple(vocabulary.words)
         readers.setdefault(key, Source(TextPipeline.load(text.folder, "src", known=vocabulary.known), vocabulary))
         reads.append(list(readers).index(key))
     models = [model for model, _ in members]
@@ -169,12 +169,6 @@ def check_target(first: Path, other: Path) -> None:
                 f"{'missing' if word is None else repr(word)} and {'missing' if another is None else repr(another)}; "
                 "train them on one data folder"
             )
-
-
-def _reading(text: TextFiles) -> tuple[bytes, ...]:
-    """Everything that determines how a model reads its source, to compare two models."""
-    files = [*text.learnt("src"), text.vocabulary("src")]
-    return (repr(load_prep(text.folder).src).encode(), *(path.read_bytes() if path.exists() else b"" for path in files))
 
 
 def choose_device(name: str) -> torch.device:
