@@ -98,9 +98,7 @@ def _with_budget_of_run(experiment: Experiment, folder: ModelFolder) -> Experime
     """``experiment`` with the ``batch_tokens`` that ``auto`` resolved to when the run in ``folder`` began."""
     if experiment.training.batch_tokens != "auto" or not folder.updates():
         return experiment
-    tokens = load_experiment(folder).training.batch_tokens
-    if tokens is None:
-        return experiment  # check_unchanged refuses it
+    tokens = load_experiment(folder).training.batch_tokens or "auto"  # check_unchanged refuses a run by sentences
     return replace(experiment, training=replace(experiment.training, batch_tokens=tokens))
 
 
