@@ -39,14 +39,9 @@ class Hypothesis(NamedTuple):
     """A finished translation of one sentence, in ids of target words."""
 
     ids: list[int]  # T words, without EOS
-    score: float  # log_prob under the length and coverage penalties
+    score: float  # the sum of log_probs under the length and coverage penalties
     log_probs: list[float]  # (T + 1,) of the words and EOS, also where EOS was forced
     attention: Floats | None  # (T + 1, S) attention weights of each word and EOS; S counts the source's EOS
-
-    @property
-    def log_prob(self) -> float:
-        """log P of the words and EOS, without penalties."""
-        return sum(self.log_probs)
 
 
 class _Candidates(NamedTuple):

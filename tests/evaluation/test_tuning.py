@@ -22,7 +22,7 @@ def test_a_re_ranked_n_best_list_has_the_order_of_search(seed: int, src: list[in
     for hypothesis in listed:
         assert hypothesis.attention is not None
         looked = coverage(hypothesis.attention[::-1, :-1])
-        candidates.append(Candidate("", hypothesis.log_prob, len(hypothesis.log_probs), looked))
+        candidates.append(Candidate("", sum(hypothesis.log_probs), len(hypothesis.log_probs), looked))
     [searched] = beam_search(Looking(seed), *batch(src), setting, n_best=4)
     chosen = listed[best(candidates, setting)]
     assert (chosen.ids, chosen.log_probs) == (searched[0].ids, searched[0].log_probs)

@@ -196,7 +196,7 @@ def test_log_prob_is_that_of_the_model_and_attention_follows_the_back_pointers(
             steps = [(history[: t + 1], word) for t, word in enumerate([*hypothesis.ids, EOS])]
             expected = [float(table.row([*src, EOS], h)[w]) for h, w in steps]
             np.testing.assert_allclose(hypothesis.log_probs, expected, atol=1e-5)
-            assert math.isclose(hypothesis.score, config.score(hypothesis.log_prob, len(steps)), rel_tol=1e-9)
+            assert math.isclose(hypothesis.score, config.score(sum(hypothesis.log_probs), len(steps)), rel_tol=1e-9)
             assert hypothesis.attention is not None
             assert hypothesis.attention.tolist() == [[code(h) + j for j in range(len(src) + 1)] for h, _ in steps]
 
@@ -260,7 +260,7 @@ def test_the_coverage_penalty_is_for_source_words_with_too_little_attention(seed
         for h in hypotheses:
             assert h.attention is not None
             penalty = 0.7 * np.log(np.minimum(h.attention[:, :-1].sum(0), 1)).sum()
-            assert math.isclose(h.score, h.log_prob + penalty, rel_tol=1e-4)
+            assert math.isclose(h.score, sum(h.log_probs) + penalty, rel_tol=1e-4)
         assert sorted(h.ids for h in hypotheses) == sorted(h.ids for h in others)
         assert [h.score for h in hypotheses] == sorted((h.score for h in hypotheses), reverse=True)
 
@@ -340,13 +340,13 @@ def test_at_the_maximum_length_eos_is_forced_and_scored() -> None:
     config = Search(beam_size=1, length_penalty="none", max_len_a=2.0, max_len_b=1)
     [[found]] = search(Constant(0, 0, 0.1, 0.2, 0.7), config, [9, 9])
     assert found.ids == [4] * 5
-    assert math.isclose(found.log_prob, 5 * math.log(0.7) + math.log(0.1), rel_tol=1e-5)
+    assert math.isclose(sum(found.log_probs), 5 * math.log(0.7) + math.log(0.1), rel_tol=1e-5)
 
 
 def test_translations_end_even_if_the_model_never_ends_them() -> None:
     [[found]] = search(Constant(0, 0, 0, 0.3, 0.7), dataclasses.replace(CONFIG, max_len_b=3), [9])
     assert found.ids == [4, 4, 4]
-    assert found.log_prob < -9999
+    assert sum(found.log_probs) < -9999
 
 
 def test_padding_and_the_start_mark_are_never_produced_but_unknown_words_are() -> None:

@@ -159,7 +159,7 @@ def test_scores_are_the_models_own(seed: int, config: Search, src: list[int], ow
         history = [1, *h.ids]
         expected = [float(table.row([*src, EOS], history[: t + 1])[w]) for t, w in enumerate([*h.ids, EOS])]
         np.testing.assert_allclose(h.log_probs, expected, atol=1e-4)
-        assert math.isclose(h.score, config.score(h.log_prob, len(expected)), rel_tol=1e-9)
+        assert math.isclose(h.score, config.score(sum(h.log_probs), len(expected)), rel_tol=1e-9)
 
 
 @pytest.mark.parametrize("beam", [1, 3])
