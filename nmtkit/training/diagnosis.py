@@ -20,12 +20,12 @@ from nmtkit.training.run import Run
 log = logging.getLogger(__name__)
 
 
-def check_gradient(run: Run, rows: np.ndarray, gradient: Gradient, norm: float) -> None:
+def check_gradient(run: Run, rows: np.ndarray, gradient: Gradient) -> None:
     """Warn of an exploding gradient; raise UserError with the origin if loss or gradient is not finite.
 
-    rows (P,): the pairs of the batch. norm: the global gradient norm before clipping.
+    rows (P,): the pairs of the batch.
     """
-    progress = run.progress
+    progress, norm = run.progress, gradient.norm
     place = f"update {progress.update} (epoch {progress.epoch + 1}, batch {progress.batch})"
     shown = ", ".join(run.corpus.lines(int(row)) for row in rows[:4])
     lines = f"corpus lines {shown} of {len(rows)} in the batch"

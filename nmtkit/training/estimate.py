@@ -97,7 +97,7 @@ def busy_budget(run: Run) -> int:
         def update(rows: np.ndarray = rows) -> None:
             nonlocal words, halvings
             sums = accumulate(run, rows, micro_batches(run, rows))
-            gradient, _ = read(sums, clip(model, settings.clip_norm))
+            gradient = read(sums, clip(model, settings.clip_norm))
             words, halvings = gradient.tokens, gradient.halvings
             optimizer.step()
 

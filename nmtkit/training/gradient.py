@@ -23,11 +23,10 @@ log = logging.getLogger(__name__)
 class Sums(NamedTuple):
     """Figures of an update, which a GPU may still be computing; ``read`` waits for the GPU."""
 
-    loss: Tensor  # () float64, the training loss, summed over this process's micro-batches
-    nll: Tensor  # () float64, negative log-likelihood in nats
+    loss: Tensor  # () float64, this process's share of the training objective
+    nll: Tensor  # () float64, negative log-likelihood in nats of its share
     tokens: int  # target words of the global batch, EOS included
-    divisor: int  # of the loss: the number of tokens or sentences
-    halvings: int  # how often memory ran out and the update was repeated with twice as many micro-batches
+    halvings: int  # as in ``Gradient``
 
 
 def micro_batches(run: Run, rows: np.ndarray) -> list[Batch]:
@@ -60,7 +59,7 @@ def accumulate(run: Run, rows: np.ndarray, micro: Sequence[Batch]) -> Sums:
         parts, halvings = _halved(run, parts or _parts(run, rows)), halvings + 1
         micro = [_collated(run, part) for part in parts]
     distributed.sum_gradients(run.model)
-    return Sums(total_loss, total_nll, tokens, divisor, halvings)
+    return Sums(total_loss / divisor, total_nll, tokens, halvings)
 
 
 def _backward(run: Run, batch: Batch, divisor: int) -> tuple[Tensor, Tensor]:
@@ -75,11 +74,11 @@ def _backward(run: Run, batch: Batch, divisor: int) -> tuple[Tensor, Tensor]:
     return loss.detach(), nll
 
 
-def read(sums: Sums, norm: Tensor) -> tuple[Gradient, float]:
-    """The figures of an update over all processes, and the norm () of its gradient; waits for the GPU."""
+def read(sums: Sums, norm: Tensor) -> Gradient:
+    """The figures of an update over all processes, given the norm () of its gradient; waits for the GPU."""
     loss, nll, norm_read = torch.stack([sums.loss, sums.nll, norm.to(sums.loss)]).tolist()
     loss, nll, halvings = distributed.total(loss, nll, sums.halvings)
-    return Gradient(loss / sums.divisor, nll, sums.tokens, int(halvings)), norm_read
+    return Gradient(loss, nll, sums.tokens, int(halvings), norm_read)
 
 
 def _collated(run: Run, rows: np.ndarray) -> Batch:

@@ -52,13 +52,13 @@ def train(run: Run, validate: Callable[[], Validation]) -> None:
             clipped = clip(run.model, run.clip_limit)
             # While a GPU computes this update, the host prepares the next one.
             ahead = micro_batches(run, epoch[progress.batch]) if progress.batch < len(epoch) else []
-            gradient, norm = read(sums, clipped)
-            check_gradient(run, rows, gradient, norm)  # before a NaN reaches the weights
+            gradient = read(sums, clipped)
+            check_gradient(run, rows, gradient)  # before a NaN reaches the weights
             run.optimizer.step()
             seconds = time.perf_counter() - started
-            progress.add(gradient, seconds, norm)
+            progress.add(gradient, seconds)
             log.debug("update %d: %d sentences, loss %.3f, gradient norm %.3g, %.2f s",
-                      progress.update, len(rows), gradient.nll / gradient.tokens, norm, seconds)  # fmt: skip
+                      progress.update, len(rows), gradient.nll / gradient.tokens, gradient.norm, seconds)  # fmt: skip
             shown.show(progress.update, _facts(run, validation))
 
             epoch_ended = progress.batch == len(epoch)

@@ -22,6 +22,7 @@ class Gradient(NamedTuple):
     nll: float  # negative log-likelihood in nats, summed over the words
     tokens: int  # target words, EOS included
     halvings: int  # how often memory ran out and the batch was repeated with twice as many micro-batches
+    norm: float  # of the gradient, before clipping
 
 
 def summed_loss(

@@ -21,15 +21,6 @@ class Window:
     seconds: float = 0.0
     updates: int = 0
 
-    def add(self, nll: float, tokens: int, seconds: float, norm: float) -> None:
-        """Add an update: summed loss in nats, target words, time, and the norm of its gradient."""
-        self.nll += nll
-        self.tokens += tokens
-        self.norm += norm
-        self.norm_max = max(self.norm_max, norm)
-        self.seconds += seconds
-        self.updates += 1
-
     def exploded(self, norm: float) -> bool:
         """True if a gradient norm is far larger than the mean of at least ten others."""
         return self.updates >= 10 and norm > EXPLOSION * self.mean_norm
@@ -74,11 +65,17 @@ class Progress:
         """The epoch of the last update, from 1."""
         return self.epoch + (self.batch > 0)
 
-    def add(self, gradient: Gradient, seconds: float, norm: float) -> None:
-        """Add an update; norm: of its gradient before clipping."""
+    def add(self, gradient: Gradient, seconds: float) -> None:
+        """Add an update, which took so many seconds."""
+        window = self.window
         self.halvings += gradient.halvings
         self.tokens += gradient.tokens
-        self.window.add(gradient.nll, gradient.tokens, seconds, norm)
+        window.tokens += gradient.tokens
+        window.nll += gradient.nll
+        window.norm += gradient.norm
+        window.norm_max = max(window.norm_max, gradient.norm)
+        window.seconds += seconds
+        window.updates += 1
 
     @property
     def kept(self) -> set[int]:

@@ -128,7 +128,7 @@ def update(run: Run, rows: np.ndarray) -> int:
     """Make an update like training; returns how often memory ran out."""
     run.seed_dropout()
     sums = accumulate(run, rows, micro_batches(run, rows))
-    gradient, _ = read(sums, clip(run.model, 1.0))
+    gradient = read(sums, clip(run.model, 1.0))
     run.optimizer.step()
     return gradient.halvings
 

@@ -85,8 +85,8 @@ def found_budget(
     def accumulate(run: Run, rows: np.ndarray, micro: object) -> None:
         seen[0] = int(corpus.lengths(rows)[1].sum()) + len(rows)
 
-    def read(sums: None, norm: float) -> tuple[Gradient, float]:
-        return Gradient(0.0, 0.0, seen[0], int(seen[0] > fits)), norm
+    def read(sums: None, norm: float) -> Gradient:
+        return Gradient(0.0, 0.0, seen[0], int(seen[0] > fits), norm)
 
     def timed(update: Callable[[], object], device: torch.device) -> float:
         update()

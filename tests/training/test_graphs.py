@@ -57,7 +57,7 @@ def updates(run: Run) -> list[tuple[float, float, list[Tensor]]]:
     found = []
     for number, rows in enumerate(BATCHES):
         torch.manual_seed(number)
-        gradient, _ = read(accumulate(run, rows, micro_batches(run, rows)), torch.zeros(()))
+        gradient = read(accumulate(run, rows, micro_batches(run, rows)), torch.zeros(()))
         parameters = run.model.parameters()
         found.append((gradient.loss, gradient.nll, [torch.zeros(1) if p.grad is None else p.grad.clone()
                                                     for p in parameters]))  # fmt: skip

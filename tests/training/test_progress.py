@@ -10,7 +10,7 @@ from nmtkit.folders import ModelFolder
 from nmtkit.training import loop
 from nmtkit.training.gradient import clip
 from nmtkit.training.loss import Gradient
-from nmtkit.training.progress import Progress, Window
+from nmtkit.training.progress import Progress
 from nmtkit.training.validation import Validation
 from tests.training.conftest import metrics, small_experiment, small_run, trained, validations
 
@@ -133,10 +133,15 @@ def test_a_rate_that_begins_below_the_minimum_ends_the_run_when_it_is_reduced(da
     assert (progress.update, progress.finished) == (3, "a learning rate below 0.02")
 
 
+def update(nll: float = 1.0, tokens: int = 1, halvings: int = 0, norm: float = 1.0) -> Gradient:
+    return Gradient(1.0, nll, tokens, halvings, norm)
+
+
 def test_speed_and_loss_are_means_since_the_last_validation() -> None:
-    window = Window()
+    progress = Progress()
     for tokens, seconds in ((100, 1.0), (300, 1.0)):
-        window.add(nll=tokens * 2.0, tokens=tokens, seconds=seconds, norm=300 / tokens)
+        progress.add(update(nll=tokens * 2.0, tokens=tokens, norm=300 / tokens), seconds)
+    window = progress.window
     assert (window.speed, window.loss) == (200, 2)
     assert (window.mean_norm, window.norm_max) == (2, 3)
 
@@ -167,18 +172,18 @@ def test_the_figures_of_training_are_those_since_the_last_validation(data: Path,
 
 
 def test_a_gradient_explodes_if_it_is_twenty_times_the_mean_of_ten_others() -> None:
-    window = Window()
+    progress = Progress()
     for _ in range(9):
-        window.add(nll=1.0, tokens=1, seconds=1.0, norm=2.0)
-    assert not window.exploded(1000.0)
-    window.add(nll=1.0, tokens=1, seconds=1.0, norm=2.0)
-    assert window.exploded(40.1)
-    assert not window.exploded(39.9)
+        progress.add(update(norm=2.0), seconds=1.0)
+    assert not progress.window.exploded(1000.0)
+    progress.add(update(norm=2.0), seconds=1.0)
+    assert progress.window.exploded(40.1)
+    assert not progress.window.exploded(39.9)
 
 
 def test_the_words_and_the_halvings_of_a_run_are_summed() -> None:
     progress = Progress()
     for halvings in (0, 2):
-        progress.add(Gradient(loss=1.0, nll=5.0, tokens=10, halvings=halvings), seconds=1.0, norm=1.0)
+        progress.add(update(nll=5.0, tokens=10, halvings=halvings), seconds=1.0)
     assert (progress.tokens, progress.halvings) == (20, 2)
     assert (progress.window.tokens, progress.window.nll) == (20, 10.0)
