@@ -65,23 +65,20 @@ class Automaton:
             first = len(self._words)
             for form in forms:
                 begin = len(self._words)
+                self._words += [*form.ids, *([None, None] if edges.continuing else [None])]
+                end = len(self._words)
+                self._lacking += [max(0, begin + len(form.ids) - place) for place in range(begin, end)]
+                self._forms[end - 1] = number, form
                 if form.initial:
                     self._initial |= 1 << begin
                 else:
                     self._begins |= 1 << begin
-                for left, id in enumerate(form.ids):
-                    self._at[id] |= 1 << len(self._words)
-                    self._words.append(id)
-                    self._lacking.append(len(form.ids) - left)
+                for place, id in enumerate(form.ids, begin):
+                    self._at[id] |= 1 << place
                 if edges.continuing:
-                    self._next_word |= 1 << len(self._words)
-                    self._words.append(None)
-                    self._lacking.append(0)
-                self._forms[len(self._words)] = number, form
-                self._words.append(None)
-                self._lacking.append(0)
+                    self._next_word |= 1 << (end - 2)
                 if UNK in form.ids:
-                    self._unknown |= (1 << len(self._words)) - (1 << begin)
+                    self._unknown |= (1 << end) - (1 << begin)
             places = (1 << len(self._words)) - (1 << first)
             anywhere = min(len(form.ids) for form in forms if not form.initial)
             self._terms.append((places, anywhere, min(len(form.ids) for form in forms)))
