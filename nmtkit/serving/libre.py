@@ -39,10 +39,6 @@ class Asked:
     format: Literal["text", "html"] = "text"
     alternatives: int = 0  # further translations
 
-    def __post_init__(self) -> None:
-        if self.alternatives < 0:
-            raise ValueError(f"alternatives: {self.alternatives} is less than 0")
-
 
 async def translate(service: Service, http: HttpRequest) -> Response:
     """Translate one or more texts."""
@@ -56,8 +52,8 @@ async def translate(service: Service, http: HttpRequest) -> Response:
     # Clients send null or "" for what they leave out.
     names = ("source", "target", "format", "alternatives")
     asked = build(Asked, {name: values[name] for name in names if values.get(name) not in (None, "")}, "the request")
-    if asked.alternatives >= service.limits.beam:
-        raise UserError(f"`alternatives`: {asked.alternatives} is not less than {service.limits.beam}")
+    if not 0 <= asked.alternatives < service.limits.beam:
+        raise UserError(f"`alternatives`: {asked.alternatives} is not from 0 to {service.limits.beam - 1}")
     model = model_between(service, asked.source, asked.target)
     count = 1 + asked.alternatives
     # The beam is at least as large as the n-best list; clients cannot set it.

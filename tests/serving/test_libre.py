@@ -152,8 +152,8 @@ def test_many_blank_texts_are_refused_at_once(client: TestClient) -> None:
         ({"q": "a", "source": "en"}, "the request: target: missing"),
         ({"q": "a", "source": "en", "target": "fr"}, "there is no model from en to fr; there are: en to en"),
         ({"q": "a", "source": "en", "target": "en", "format": "pdf"}, "the request: format: expected one of"),
-        ({"q": "a", "source": "en", "target": "en", "alternatives": 20}, "`alternatives`: 20 is not less than 20"),
-        ({"q": "a", "source": "en", "target": "en", "alternatives": -1}, "the request: alternatives: -1 is less"),
+        ({"q": "a", "source": "en", "target": "en", "alternatives": 20}, "`alternatives`: 20 is not from 0 to 19"),
+        ({"q": "a", "source": "en", "target": "en", "alternatives": -1}, "`alternatives`: -1 is not from 0 to 19"),
     ],
 )
 def test_a_mistake_is_answered_with_a_sentence(client: TestClient, values: dict[str, object], complaint: str) -> None:
@@ -165,8 +165,8 @@ def test_a_mistake_is_answered_with_a_sentence(client: TestClient, values: dict[
 @pytest.mark.parametrize(
     ("alternatives", "complaint"),
     [
-        (-1, "the request: alternatives: -1 is less than 0"),
-        (10**9, "`alternatives`: 1000000000 is not less than 20"),
+        (-1, "`alternatives`: -1 is not from 0 to 19"),
+        (10**9, "`alternatives`: 1000000000 is not from 0 to 19"),
         ("a", "the request: alternatives: expected a whole number, found str 'a'"),
     ],
 )
