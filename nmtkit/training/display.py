@@ -18,34 +18,29 @@ CONSOLE = Console(stderr=True)
 class Display:
     """The progress line of a run, updated by ``show``.
 
-    total: the number of updates, None if unknown. done: the updates before this start, if the run is resumed.
+    total: the number of updates, None if unknown; the loop replaces it, because epochs differ in length. done: the
+    updates before this start, if the run is resumed.
     """
 
     def __init__(self, bar: Progress | None, total: int | None, done: int):
-        self._bar, self._total, self._first = bar, total, done
+        self.total, self._bar, self._first = total, bar, done
         self._task = bar.add_task("", total=total, completed=done, facts="starting") if bar else None
         self._started = self._last = time.monotonic()
-
-    def expect(self, total: int | None) -> None:
-        """Replace the total, because epochs differ in length."""
-        self._total = total
-        if self._bar is not None and self._task is not None:
-            self._bar.update(self._task, total=total)
 
     def show(self, update: int, facts: str) -> None:
         """Show the progress: on a terminal immediately, else every ``PLAIN_SECONDS``."""
         if self._bar is not None and self._task is not None:
-            self._bar.update(self._task, completed=update, facts=facts.strip())
+            self._bar.update(self._task, completed=update, total=self.total, facts=facts.strip())
         elif time.monotonic() - self._last >= PLAIN_SECONDS:
             self._last = time.monotonic()
-            log.info("update %d%s  %s%s", update, f"/{self._total}" if self._total else "", facts, self._left(update))
+            log.info("update %d%s  %s%s", update, f"/{self.total}" if self.total else "", facts, self._left(update))
 
     def _left(self, update: int) -> str:
         """The estimated time left, if the total is known."""
-        if not self._total or update <= self._first:
+        if not self.total or update <= self._first:
             return ""
         # From the updates since this start; earlier ones were not timed.
-        seconds = (self._last - self._started) / (update - self._first) * (self._total - update)
+        seconds = (self._last - self._started) / (update - self._first) * (self.total - update)
         return f"  {timedelta(seconds=round(seconds))} left"
 
 

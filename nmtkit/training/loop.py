@@ -78,7 +78,7 @@ def train(run: Run, validate: Callable[[], Validation]) -> None:
             if epoch_ended and not (progress.finished or stop):
                 run = run.with_concatenations()
                 epoch = run.epoch()
-                shown.expect(_most_updates(run, epoch))
+                shown.total = _most_updates(run, epoch)
         if progress.update not in run.folder.updates():  # stopped by a signal between two validations
             _save(run)
     if stop == signal.SIGINT:
