@@ -74,11 +74,11 @@ def translators_of(offers: tuple[Offer, ...]) -> dict[str, Translator]:
 
     Raises UserError for models that cannot be used, or that were replaced since the start.
     """
-    translators = {offer.name: load_here(offer.models) for offer in offers}
-    for offer in offers:
-        if offer.models.checksum() != offer.models.sums:
-            raise UserError(f"{translators[offer.name].name}: has changed since the server was started; restart it")
-    for translator in translators.values():
+    translators = {}
+    for name, models in offers:
+        translators[name] = translator = load_here(models)
+        if models.checksum() != models.sums:
+            raise UserError(f"{translator.name}: has changed since the server was started; restart it")
         if translator.lexicon is not None:
             _ = translator.lexicon.best  # load it now; it is lazy, and the folder may be deleted
     return translators
