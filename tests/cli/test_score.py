@@ -402,7 +402,7 @@ class ShoutingTranslator:
         self.tgt_pipeline = TextPipeline(Side("en", segmentation="words", lowercase=True))
         self.sources = [SimpleNamespace(pipeline=self.tgt_pipeline)]
         self.given = None  # no ensemble
-        self.tgt_vocab = SimpleNamespace(known={"the", "cat", "sat", "on", "a", "mat", ".", "blank"})
+        self.tgt_vocab = SimpleNamespace(known={"the", "cat", "sat", "on", "a", "mat", ".", "blank"}, annotated=False)
 
     def score_candidates(self, lines: list[str], candidates: list[list[str]]) -> list[list[np.ndarray]]:
         """Every token has the probability 1/2."""
