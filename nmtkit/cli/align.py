@@ -20,10 +20,10 @@ def align(options: AlignOptions, as_json: AsJson = False) -> None:
 
     This writes train.align and dev.align (links between whole words, BPE undone; with --pharaoh only train.align) and
     lexicon.tsv to the data folder. nmtkit translate --replace-unk takes the translations of unknown words from the
-    lexicon, which nmtkit train copies into the model folder, so run nmtkit align first; with a model trained earlier,
-    use --lexicon data/lexicon.tsv. nmtkit vocab --unkpos needs train.align. The default threshold suits millions of
-    sentence pairs (Luong et al. 2015); a small corpus needs a lower one. eflomal samples at random, so two runs differ
-    a little.
+    lexicon, which nmtkit train copies into the model folder, so run nmtkit align before nmtkit train; with a model
+    trained earlier, use --lexicon data/lexicon.tsv. nmtkit vocab --unkpos needs train.align. The default threshold
+    suits millions of sentence pairs (Luong et al. 2015); a small corpus needs a lower one. eflomal samples at random,
+    so two runs differ a little.
 
     With --gold, nothing is written: the links of --pharaoh, or of train.align in the data folder, are scored.
     """

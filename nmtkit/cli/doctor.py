@@ -10,7 +10,7 @@ from nmtkit.workflow.doctor import DoctorOptions, diagnose
 
 
 def doctor(options: DoctorOptions, as_json: AsJson = False) -> None:
-    """Check raw text, the coverage of the vocabularies, and whether a preset fits into memory, before training.
+    """Before training, check raw text, vocabulary coverage, and whether a preset fits into memory.
 
       nmtkit doctor -s en
       nmtkit doctor -s en --model deep-att

@@ -17,7 +17,7 @@ def inspect(
     options: FlowOptions,
     shapes: Annotated[bool, Option("Also list every parameter with its shape.", before="compare")] = False,
     gradients: Annotated[bool, Option(
-        "Instead, show the norms of activations and gradients on a batch of the data folder.",
+        "Show the norms of activations and gradients on a batch of the data folder instead of the parts.",
         before="compare")] = False,
     plot: Annotated[Path | None, Option(
         "With --gradients, also write a plot of the norms to this file (.html).", before="data")] = None,
@@ -26,9 +26,9 @@ def inspect(
     """Show the parts of a model, its parameter counts next to the paper's, and the memory and speed of its training.
 
     Sizes are computed for the vocabularies of the data folder, if it has any. For a preset, --gradients uses the
-    initial weights of a training run; for a model folder, those of a checkpoint. The gradients are those of the mean
+    initial weights of a training run; for a model folder, those of a checkpoint. Gradients are taken of the mean
     cross-entropy over some training pairs, without dropout; the norms are over the whole batch. Attention that starts
-    with most of its tanh units near -1 or 1 hardly learns: --gradients shows their share, too.
+    with most of its tanh units near -1 or 1 hardly learns: --gradients also shows the share of such units.
 
       nmtkit inspect deep-att
       nmtkit inspect run --shapes

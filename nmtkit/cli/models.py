@@ -15,9 +15,9 @@ def models(options: ModelsOptions, as_json: AsJson = False) -> None:
     """List every preset with the BLEU, parameter count and table in its paper, or show one preset in full.
 
     A preset is shown as a complete configuration with the section that each value comes from; "(base: VALUE)" marks
-    what differs from the paper's base system. Save it to a file, edit it, and train it with nmtkit train --config. In
-    the list, "trained here" names the model folders in the current folder that were trained with the preset or its
-    small version. The JSON also has the number of parameters of each preset as nmtkit builds it.
+    values that differ from the paper's base system. Save it to a file, edit it, and train it with nmtkit train
+    --config. In the list, "trained here" names the model folders in the current folder that were trained with the
+    preset or its small version. --json also gives the parameter count of each preset as nmtkit builds it.
 
     Every preset has a small version, such as deep-att-small, for 10,000 to 200,000 sentence pairs: narrower, with more
     dropout and a learning rate for few updates. The list leaves these out.

@@ -18,12 +18,13 @@ def score(options: ScoreOptions, as_json: Annotated[bool, replace(AS_JSON, befor
     Without files, the model translates the test set of the data folder, and the translations are scored and kept in the
     model folder, as run/test.hyp. The cross-entropy of the reference is also shown; it can be compared between models
     with the same target vocabulary and segmentation. Files are plain text in the target language, one sentence per
-    line. For tokenised BLEU, they are tokenised with the data folder's tokenizer or, if there is none, with that of
-    Moses.
+    line. For tokenised BLEU, they are tokenised with the data folder's tokenizer or, if there is none, with the Moses
+    tokenizer.
 
-    If the source is known, the command also counts names and how many of them the translation has. Names are
+    If the source is known, the command also counts names and how many of them are in the translation. Names are
     capitalised words of the source that also occur in a reference, except words that begin a sentence and occur in
-    lower case elsewhere. Those that are not in the target vocabulary, if it is known, are also counted separately.
+    lower case elsewhere. Names that are not in the target vocabulary are also counted separately, if the vocabulary is
+    known.
 
       nmtkit score
       nmtkit score --replace-unk

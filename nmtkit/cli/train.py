@@ -27,8 +27,8 @@ def train(
 ) -> None:  # fmt: skip
     """Train a model on a data folder. Ctrl-C stops after the current update, and the same command continues the run.
 
-    The configuration is that of the preset, overridden by --config and then by the command line. Options without a
-    default have the preset's value.
+    The configuration is the preset's, overridden by --config and then by the command line. Options without a default
+    take the preset's value.
 
       nmtkit train
       nmtkit train --model bideep-small
@@ -41,8 +41,8 @@ def train(
     knows keep their weights, and the optimiser and learning rate start afresh. The log and origin.json say which
     weights were used. nmtkit prep --like prepares the text in the same way as the model's.
 
-    With --set, a resumed run may change the optimiser's settings, the schedule, dropout and when to stop; its text, its
-    sizes and the order of its data must stay the same.
+    With --set, a resumed run may change the optimiser's settings, the schedule, dropout and the stopping criteria; its
+    text, the sizes of model and batches, and the order of the data must stay the same.
 
     torchrun splits every batch over 4 processes, on 4 GPUs or, without a GPU, on the cores of the processor.
     """

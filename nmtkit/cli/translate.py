@@ -41,8 +41,8 @@ def translate(
         "File with the translations of terms to use: a source term, a tab and its translation on each line "
         "(.csv and .tbx, too).", SEARCH)] = None,
     score_reference: Annotated[Path | None, Option(
-        "File with a translation of each input line, which is scored (and, with --alignment, aligned) instead of "
-        "translating the line.", SEARCH)] = None,
+        "File with a translation of each input line, to score (and, with --alignment, align) instead of searching "
+        "for one.", SEARCH)] = None,
     scores: Annotated[Literal["none", "sentence", "token"], Option(
         "Write the score of each translation and a tab before it (sentence), and also a tab and the scores of its "
         "tokens after it (token). With --score-reference, the default is sentence.", OUTPUT,
@@ -61,34 +61,34 @@ def translate(
       nmtkit translate -m one -m two -m three < in.txt > out.txt
       nmtkit translate --score-reference out.txt --scores token < in.txt
 
-    Search options default to those of the model's configuration. The score of a translation is its log-probability
-    (base e) with the length and coverage penalties or, with --mbr, its chrF2, from 0 to 1. The score of a token is its
-    log-probability; the last score is that of the end-of-sentence mark. Word alignments are pairs of tokenised words
+    Search options default to the model's configuration. The score of a translation is its log-probability (base e) with
+    the length and coverage penalties or, with --mbr, its chrF2, from 0 to 1. The score of a token is its
+    log-probability; the last score belongs to the end-of-sentence token. Word alignments are pairs of tokenised words
     (of tokens with --tokenized), numbered from 0; a target word without attention has no pair. In an n-best list, lines
-    are numbered from 0, and the alignment is a fourth field. With --sample, a line gets the same translation wherever
-    it is in a text, unless the rounding of probabilities changes a word. The arrays of --attention are N.attention
+    are numbered from 0, and the alignment is a fourth field. With --sample, a line gets the same translation at any
+    position in a text, unless the rounding of probabilities changes a word. The arrays of --attention are N.attention
     (target tokens x source tokens), N.source and N.target for line N, numbered from 0, and include end-of-sentence
-    marks.
+    tokens.
 
     With --replace-unk, an unknown word in the output is replaced by the lexicon's translation of its source word, or
     else by a copy of it. The source word is the one with the highest attention weight among those whose translation is
     not in the target vocabulary, and a different one for each unknown word; if there are too few, other source words
-    are weighted by how often they are linked to words outside the vocabulary. Punctuation that the target vocabulary
-    has is never chosen, and an unknown word without a source word stays <unk>. Source words that are numbers, dates,
-    e-mail addresses or URLs are copied, not translated. A replacement at the beginning of a sentence is capitalised if
+    are weighted by how often they are linked to words outside the vocabulary. Punctuation in the target vocabulary is
+    never chosen, and an unknown word without a source word stays <unk>. Source words that are numbers, dates, e-mail
+    addresses or URLs are copied, not translated. A replacement at the beginning of a sentence is capitalised if
     sentences of the training text are. With --unk-origin papers, the source word is the one with the highest attention
     weight of all or, for a model trained on data from nmtkit vocab --unkpos, the one that the model points to. The
     numbers of unknown words translated, copied and left are reported on standard error, and per line by --json.
 
-    A subword model has no unknown words, but writes unseen names as other words. With --replace-unk, a capitalised word
-    that is split into subwords and not in the lexicon is copied to where the translation attends to it, except with
-    --unk-origin papers.
+    A subword model has no unknown words, but turns unseen names into other words. With --replace-unk, a capitalised
+    word that is split into subwords and not in the lexicon is copied to where the translation attends to it, except
+    with --unk-origin papers.
 
-    With --terms, a term in a line appears in its translation, in one of the forms separated by "|", as in
-    "dog<TAB>chien|chienne"; further columns are comments. A term and its translation may be capitalised at the
-    beginning of a sentence. Of overlapping terms, the one that begins first is used, and of those that begin at the
-    same word, the longest. Words outside the vocabulary are written as in the file. --json has the form of each term in
-    the translation, or null if the maximum length left no room.
+    With --terms, if a line contains a source term, its translation contains one of the term's translations, which "|"
+    separates, as in "dog<TAB>chien|chienne"; further columns are comments. A term and its translation may be
+    capitalised at the beginning of a sentence. Of overlapping terms, the one that begins first is used, and of those
+    that begin at the same word, the longest. Words outside the vocabulary are written as in the file. --json has the
+    form of each term in the translation, or null if the maximum length left no room.
 
     With --shortlist, a large vocabulary costs less time: the translations of a batch are restricted to the N most
     frequent target words, the 20 best translations of each source word in the lexicon, and the source words themselves.

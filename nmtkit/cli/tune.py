@@ -16,9 +16,9 @@ def tune(options: TuneOptions, as_json: Annotated[bool, replace(AS_JSON, before=
     The development set is translated once with the model's own settings, and its n-best lists are reranked with every
     combination of penalties. A larger beam (-b 20) gives more to choose from. Models without attention have no coverage
     penalty. The result is a table of all combinations, and the best options for nmtkit translate. The best of so many
-    combinations is partly a matter of luck: confirm it on other text, such as the test set. With --save, all
-    commands use the best penalties by default, and so does the validation of a run that goes on; train --model sets
-    those of the preset again.
+    combinations is partly a matter of luck: confirm it on other text, such as the test set. With --save, all commands
+    use the best penalties by default, and so does validation when the run is resumed; train --model restores the
+    preset's penalties.
 
       nmtkit tune
       nmtkit tune -b 20 --alphas 0.5,1,1.5 --betas 0

@@ -14,7 +14,7 @@ def vocab(options: VocabOptions, as_json: AsJson = False) -> None:
       nmtkit vocab
       nmtkit vocab --src-size 200000 --tgt-size 80000
       nmtkit vocab --src-size 30000 --tgt-size 30000 --unkpos
-      nmtkit vocab --src-from dict.de.txt --tgt-from dict.en.txt     (vocabularies of fairseq)
+      nmtkit vocab --src-from dict.de.txt --tgt-from dict.en.txt     (fairseq's vocabularies)
 
     The command shows how much of each set the vocabularies cover. It also reads vocabularies of OpenNMT, JoeyNMT,
     Marian, Nematus and Sockeye, and the pieces of a SentencePiece model (.spm, .model).

@@ -33,7 +33,7 @@ class Limits:
     lines: int = option(10_000, Option(
         "Maximum lines or sentences of a text.", LIMITS, names="--limit-lines", at_least=1))
     beam: int = option(20, Option(
-        "Largest beam, longest n-best list and most samples for MBR that a client may request.", LIMITS,
+        "Maximum beam size, n-best list length and number of MBR samples that a client may request.", LIMITS,
         names="--limit-beam", at_least=1))
     timeout: float = option(600.0, Option(
         "Seconds after which a request without an answer fails (504).", LIMITS, at_least=0.001))

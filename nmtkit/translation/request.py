@@ -38,7 +38,7 @@ WITHOUT_BEAM = (
 
 # Groups of the help, and options shared with other commands.
 OUTPUT, UNKNOWN, SPEED = "Output", "Unknown words and large vocabularies", "Speed and memory"
-REPLACE_UNK = Option("Replace unknown words with the lexicon's translation of their source word, or else a copy of it.")
+REPLACE_UNK = Option("Replace each unknown word with the lexicon's translation of its source word, or with a copy.")
 
 
 # fmt: off

@@ -18,7 +18,7 @@ class AverageOptions:
         "Checkpoints to average: folders such as run/checkpoints/step-900.", metavar="CHECKPOINT", argument=True))
     _: KW_ONLY
     model: Path | str | None = option(None, replace(
-        MODEL, help=f"{MODEL.help}  [default: run, or that of the checkpoints]"))
+        MODEL, help=f"{MODEL.help}  [default: run, or the folder of the checkpoints' run]"))
     output: Path | str = option("averaged", OUTPUT)
     best: int | None = option(None, Option("Average the N best checkpoints that were kept.", at_least=1))
     last: int | None = option(None, Option("Average the N newest checkpoints that were kept.", at_least=1))

@@ -39,7 +39,7 @@ class PrepOptions:
     dev: TwoFiles | None = option(None, Option("Development text: two files.", SETS, metavar="SRC TGT"))
     test: TwoFiles | None = option(None, Option("Test text: two files.", SETS, metavar="SRC TGT"))
     dev_reference: Sequence[Path | str] = option((), Option(
-        "Another reference for the development text, for BLEU during training; may be repeated.", SETS,
+        "Additional reference for the development text, for BLEU during training; may be repeated.", SETS,
         metavar="FILE"))
     dev_size: int | None = option(None, Option(
         "Sample a development set of this many pairs from the training text.", SETS, at_least=1))
@@ -62,7 +62,8 @@ class PrepOptions:
     aggressive_hyphens: bool = option(False, Option(
         "Split words at hyphens (well @-@ known), like Moses' -a.", TOKENS))
     protect: str | Sequence[str] = option((), Option(
-        "Do not split text that matches this, like Moses' -protected; may be repeated.", TOKENS, metavar="REGEX"))
+        "Do not split text that matches this regular expression, like Moses' -protected; may be repeated.", TOKENS,
+        metavar="REGEX"))
     escape: bool = option(False, Option("Escape special characters (&apos;), like Moses.", TOKENS))
     normalize: bool | None = option(None, Option(
         "Normalise punctuation like Moses: typographic quotes and dashes become plain ones, also in "
@@ -78,7 +79,7 @@ class PrepOptions:
         "Number of BPE merges to learn.  [default: 2000 to 32000, by the number of training words]", SEGMENTATION,
         at_least=1))
     joint: bool | None = option(None, Option(
-        "Learn BPE or SentencePiece on both languages together, or on each alone.  [default: joint]", SEGMENTATION,
+        "Learn BPE or SentencePiece on both languages together, or on each separately.  [default: joint]", SEGMENTATION,
         names="--joint/--separate"))
     sentencepiece: int | None = option(None, Option(
         "Learn SentencePiece with N pieces instead of BPE, usually with --tokenizer none.", SEGMENTATION, metavar="N",

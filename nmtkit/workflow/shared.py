@@ -28,7 +28,7 @@ CHECKPOINT = Option(
 )
 COMBINE = Option(
     "How to combine the models of an ensemble: by the mean of their probabilities (prob) or of their "
-    "log-probabilities (logprob), which are then not normalised.  [default: prob]"
+    "log-probabilities (logprob, not renormalised).  [default: prob]"
 )
 COMBINE_MANY = replace(COMBINE, group=ENSEMBLES, before="max_input_length")  # where there are many options
 CONFIGURATION = Option("Set one value of the configuration; may be repeated.", names="--set", metavar="KEY=VALUE")
@@ -42,16 +42,16 @@ MODEL = Option("Model folder.", names="--model -m")
 MODELS = Option("Model folder; give the option several times for an ensemble.  [default: run]", names="--model -m")
 OUTPUT = Option("Model folder to write.", names="--output -o")
 PAIRED = Option(
-    "Significance test against the first system: paired bootstrap (bs), whose p is two-sided and about twice that of "
-    "sacreBLEU, or approximate randomisation (ar)."
+    "Significance test against the first system: paired bootstrap (bs), with a two-sided p about twice "
+    "sacreBLEU's, or approximate randomisation (ar)."
 )
 PRECISION = Option(
-    "Number format of matrix products in search; auto is bfloat16 where this device is faster with it, else "
+    "Number format of matrix products in search; auto chooses bfloat16 if it is faster on this device, else "
     "float32; int8 is for CPUs."
 )
 RAW = Option("Folder with {train,dev,test}.LANGUAGE or {train,dev,test}.SRC-TGT.tsv (or .tmx); also .gz and .zst.")
 SOURCE_LANGUAGE = Option("Source language: en, de, ...  [default: from the file names]", names="--src-lang -s")
-SUBSET_METRIC = Option("Metric for parts of the test set: any column of the first table that nmtkit score prints.")
+SUBSET_METRIC = Option("Metric for subsets of the test set: any column of the first table that nmtkit score prints.")
 TARGET_LANGUAGE = Option("Target language: en, de, ...  [default: from the file names]", names="--tgt-lang -t")
 TYPES = Option("Use only contrastive pairs with an error of this type; may be repeated.", names="--type")
 WEIGHTS = Option("Weights of the models of an ensemble, one number for each, such as 2,1,1.  [default: equal weights]")

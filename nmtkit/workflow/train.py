@@ -39,7 +39,7 @@ class TrainOptions:
         "Start from the weights of this model, and from its configuration unless --model names a preset.",
         names="--from", metavar="FOLDER"))
     config: Path | str | None = option(None, Option(
-        "YAML file with values that replace those of the preset.", names="--config -c"))
+        "YAML file with values that override the preset's.", names="--config -c"))
     settings: Settings = option((), CONFIGURATION)
     data: Path | str = option("data", DATA)
     output: Path | str = option("run", Option("Model folder to write, or to continue.", names="--output -o"))
@@ -52,7 +52,7 @@ class TrainOptions:
     seed: int | None = option(None, Option(
         "Random seed for the initial weights, the order of the data and dropout."))
     precision: Literal["auto", "float32", "bfloat16"] | None = option(None, Option(
-        "Number format of matrix products; auto is bfloat16 where this device is faster with it.", SPEED))
+        "Number format of matrix products; auto chooses bfloat16 if it is faster on this device.", SPEED))
     device: str = option("auto", DEVICE.within(SPEED))
     tensorboard: bool = option(False, Option(
         "Also write the history to OUTPUT/tensorboard, for TensorBoard (needs nmtkit[tensorboard]).", HISTORY))

@@ -40,10 +40,10 @@ class TuneOptions:
         "sacreBLEU-13a", "13a-lc", "mteval-lc", "sacreBLEU-zh", "sacreBLEU-char", "chrF2", "chrF2-lc"
     ] | None = option(
         None, Option(
-            "Metric to maximise; those with -lc ignore case, for models that write lower case.  [default: "
+            "Metric to maximise; those with -lc ignore case, for models that output lower case.  [default: "
             "sacreBLEU-13a, or -zh or -char in languages without spaces between words]"))
     save: bool = option(False, Option(
-        "Make the best penalties the defaults of the model, in its config.yaml, but not the beam size."))
+        "Save the best penalties, but not the beam size, as the model's defaults in its config.yaml."))
     precision: Literal["auto", "float32", "bfloat16", "int8"] = option("auto", PRECISION)
     device: str = option("auto", DEVICE)
 # fmt: on
