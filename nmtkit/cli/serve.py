@@ -46,14 +46,14 @@ def serve(
     options: Annotated[TranslateOptions, Without(("model", "checkpoint", "keep", "columns"))],
     limits: Limits,
 ) -> None:  # fmt: skip
-    """Serve translations: a web page at http://127.0.0.1:8080, and an API.
+    """Serve translations on a web page, http://127.0.0.1:8080, and through an API.
 
       nmtkit serve -m averaged
       nmtkit serve -m rnnsearch -m bideep --port 8081
 
     Each model or ensemble is offered under the name of its folder, and the page shows two of them side by side.
-    Requests that arrive during a search are batched for the next one, a sentence of each in turn, so that a short text
-    does not wait for a long one. Search options are defaults for requests that do not set them.
+    Requests that arrive during a search are batched for the next one, taking a sentence of each in turn, so that a
+    short text does not wait for a long one. Search options are defaults for requests that do not set them.
 
     POST /v1/translate takes JSON with a text or lines, and options of nmtkit translate by their names in Python
     (n_best, attention, alignment, replace_unk, ...). POST /translate and GET /languages are for clients of
@@ -93,7 +93,7 @@ def serve(
                     "nmtkit: warning: anyone who can reach this address can translate; use --api-key to require a key"
                 )
             named = ", ".join(f"{each.name} ({each.source} to {each.target})" for each in models)
-            log.info(f"{named}: http://{shown}:{address[1]} (Ctrl-C ends it)")
+            log.info(f"{named}: http://{shown}:{address[1]} (Ctrl-C stops the server)")
 
         run(listener, ready, offers, request, limits, split, api_key, cors or (), host, options.jobs)
 

@@ -37,7 +37,7 @@ def read_words(path: Path) -> list[str]:
         if word in SPELLINGS or (not own and (_SYMBOL.fullmatch(word) or nematus)):
             continue
         if word.split() != [word]:
-            raise UserError(f"{path}: {word!r} contains white space, so it is no token; remove it from the vocabulary")
+            raise UserError(f"{path}: {word!r} contains white space, so it is not a token; remove this entry")
         if word in words:
             raise UserError(f"{path}: has the word {word!r} twice; remove one of them")
         words[word] = None

@@ -78,7 +78,7 @@ class Vocabulary:
         if len(words) < len(SPELLINGS):
             raise UserError(f"{path}: ends before the last of the symbols {' '.join(SPELLINGS)}")
         if not lines.keys().isdisjoint(UNKPOS) and tuple(words[len(SPELLINGS) :][: len(UNKPOS)]) != UNKPOS:
-            raise UserError(f"{path}: the symbols {UNKPOS[0]} to {UNKPOS[-1]} must be its lines 5 to 20, or missing")
+            raise UserError(f"{path}: the symbols {UNKPOS[0]} to {UNKPOS[-1]} must be on lines 5 to 20, or absent")
         return cls(words, counts)
 
     def save(self, path: Path) -> None:

@@ -35,7 +35,7 @@ class Archive:
         try:
             self._zip = zipfile.ZipFile(io.BytesIO(data))
         except _DAMAGE as error:
-            raise UserError(f"is damaged or of another format than its name says ({error})") from None
+            raise UserError(f"is damaged, or not in the format that its name says ({error})") from None
         self.names, files = self._zip.namelist(), self._zip.infolist()
         size = sum(file.file_size for file in files)
         if len(files) > _FILES or size > _UNPACKED:
@@ -58,7 +58,7 @@ class Archive:
         try:
             file = self._zip.getinfo(name)
         except KeyError:
-            raise UserError(f"contains no {name}, so it is of another format than its name says") from None
+            raise UserError(f"contains no {name}, so it is not in the format that its name says") from None
         _check_size(file.file_size, f"its {name} ")
         return Xml(self._zip.read(file), f"its {name} ")
 

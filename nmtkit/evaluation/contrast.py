@@ -57,7 +57,7 @@ def read_json(path: Path) -> list[Entry]:
     except (ValueError, RecursionError) as error:
         raise UserError(f"{path}: not JSON: {error}") from None
     if not isinstance(values, list) or not values:
-        raise UserError(f"{path}: expected a JSON list of entries, as LingEval97 has it")
+        raise UserError(f"{path}: expected a JSON list of entries, as in LingEval97")
     return [_entry(value, f"{path}: entry {number}") for number, value in enumerate(values, 1)]
 
 

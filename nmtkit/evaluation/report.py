@@ -148,7 +148,7 @@ def _scores(histories: Sequence[History], comparison: Comparison) -> str:
         rows.append([unit, *(f"{units[unit]:.4f}" if unit in units else "-" for units in forced)])
     meaning = [[m.metric, m.on, m.score.signature] for m in comparison.measured[0]]
     text = (
-        "Higher is better, except for TER and cross-entropy. Cross-entropy includes end-of-sentence marks and unknown "
+        "Higher is better, except for TER and cross-entropy. Cross-entropy includes end-of-sentence tokens and unknown "
         "words; it can be compared between models with the same target vocabulary and segmentation."
     )
     return (

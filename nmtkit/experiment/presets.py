@@ -158,7 +158,7 @@ def read_presets(file: str, text: str) -> Iterator[tuple[str, Preset]]:
             raise UserError(f"{file}: {configs.unknown_key('small.model.', key, base['model'])}")
     for name, system in content["systems"].items():
         if not isinstance(system, Mapping):
-            raise UserError(f"{file}: {name}: expected what differs from the base, as in {{section: Table 1}}")
+            raise UserError(f"{file}: {name}: expected differences from the base, as in {{section: Table 1}}")
         known = {**dict.fromkeys(_ROW), **{part: base[part] for part in _PARTS}}
         unknown = [configs.unknown_key(path, key, mapping) for path, key, _, mapping in _additions(system, known)]
         if unknown:

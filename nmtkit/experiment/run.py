@@ -222,7 +222,7 @@ def check_same_run(average: ModelFolder, run: ModelFolder) -> None:
     if differing:
         named = ", ".join(differing[:3]) + (" and others" if len(differing) > 3 else "")
         raise UserError(
-            f"{average}: has a model of another run than {run}, with other values of {named}; remove it, or name "
+            f"{average}: has a model of another run, not {run}, with other values of {named}; remove it, or name "
             "another folder (`output`)"
         )
 

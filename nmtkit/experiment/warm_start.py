@@ -83,7 +83,7 @@ def take_weights(model: Seq2Seq, experiment: Experiment, data: Path, start: Mode
     for side in SIDES:
         if preparation(start.path, side) != preparation(data, side):
             log.warning(
-                "%s.%s was prepared with other settings than the text of %s: the same words may be segmented or "
+                "%s.%s and the text of %s were prepared with different settings: the same words may be segmented or "
                 "spelled differently; use nmtkit prep --like %s",
                 data / "train", side, start.path, start.path,
             )  # fmt: skip

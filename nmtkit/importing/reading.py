@@ -45,7 +45,7 @@ def _explain(file: Path) -> None:
         raise UserError(f"{file}: if these are weights of Marian, give the .npz file from which marian-conv made them")
     if file.name in ("model.safetensors.index.json", "pytorch_model.bin.index.json"):
         raise UserError(
-            f"{file}: weights in several files cannot be imported; write one with transformers: "
+            f"{file}: weights in several files cannot be imported; merge them with transformers: "
             "MarianMTModel.from_pretrained(FOLDER).save_pretrained(NEW, max_shard_size='100GB')"
         )
 

@@ -33,7 +33,7 @@ def choose_threads(began_with: int) -> int:
         while chosen > 1 and _seconds(chosen) > LATE * alone:
             chosen //= 2
         if chosen < count:
-            log.info("%d of %d threads: other processes keep this machine busy; set OMP_NUM_THREADS to override",
+            log.info("using %d of %d threads: other processes keep this machine busy; OMP_NUM_THREADS overrides this",
                      chosen, count)  # fmt: skip
     torch.set_num_threads(chosen)
     return chosen

@@ -109,5 +109,5 @@ def check_int8(device: torch.device) -> None:
         pack(torch.ones(2, 2), None).product(torch.ones(1, 2))
     except (AttributeError, RuntimeError):
         raise UserError(
-            "`precision` int8: PyTorch has no products of 8-bit integers for this processor; use float32"
+            "`precision` int8: PyTorch cannot multiply 8-bit integers on this processor; use float32"
         ) from None

@@ -47,8 +47,8 @@ def _bfloat16_is_faster() -> bool:
 def _warn_if_emulated() -> None:
     """Log once if bfloat16 is far slower than float32: 13 times in training on a processor with AVX2 alone."""
     if (times := _times_as_long()) > 3:
-        log.warning("this processor has no bfloat16 products: they take %.0f times as long as in float32, which "
-                    "--precision float32 chooses", times)  # fmt: skip
+        log.warning("this processor emulates bfloat16 products, which take %.0f times as long as in float32; use "
+                    "--precision float32", times)  # fmt: skip
 
 
 @cache

@@ -1,7 +1,7 @@
 """nmtkit's own API: ``POST /v1/translate`` and ``GET /v1/models``.
 
 Positions in a text count Unicode code points from 0. Attention weights have a row per target token and a column per
-source token; the last row and column are the end-of-sentence marks.
+source token; the last row and column are the end-of-sentence tokens.
 """
 
 import asyncio

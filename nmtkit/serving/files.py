@@ -135,7 +135,7 @@ def _request(service: Service, form: FormData) -> Request:
     try:
         pairs = json.loads(terms)
     except (ValueError, RecursionError):
-        raise UserError('`terms`: they are not JSON; send pairs such as [["dog", "chien"]]') from None
+        raise UserError('`terms`: not valid JSON; send pairs such as [["dog", "chien"]]') from None
     return read({"text": "", "terms": pairs}, service.request, service.limits)[1]
 
 

@@ -133,7 +133,7 @@ def model_between(service: Service, source: str, target: str) -> Description:
     matching = [each for each in service.models.values() if each.target == target and source in (each.source, "auto")]
     if not matching:
         pairs = ", ".join(dict.fromkeys(f"{each.source} to {each.target}" for each in service.models.values()))
-        raise UserError(f"there is no model from {source[:20]} to {target[:20]}; there are: {pairs}")
+        raise UserError(f"there is no model from {source[:20]} to {target[:20]}; available: {pairs}")
     if len({each.source for each in matching}) > 1:
         raise UserError("`source`: auto is ambiguous, because there are several source languages; name one of them")
     return matching[0]

@@ -65,7 +65,9 @@ def processes_of(translators: Mapping[str, Translator], jobs: int | None) -> int
         return min(most, *map(processes_for, translators.values()))
     if jobs > most:
         needed, installed = (f"{size / 2**30:.1f} GiB" for size in (jobs * each, installed_memory()))
-        raise UserError(f"`jobs` {jobs}: so many processes need about {needed} of memory, of {installed}; use fewer")
+        raise UserError(
+            f"`jobs` {jobs}: these need about {needed} of memory, but there are only {installed}; use fewer"
+        )
     return jobs
 
 

@@ -85,7 +85,7 @@ class Service:
         if name is None:
             return next(iter(self.models.values()))
         if name not in self.models:
-            raise UserError(f"`model`: there is no {name[:60]!r}; there are {', '.join(self.models)}")
+            raise UserError(f"`model`: there is no {name[:60]!r}; available: {', '.join(self.models)}")
         return self.models[name]
 
     def check_text(self, text: str, request: Request) -> None:

@@ -120,7 +120,7 @@ def _check_merge(work: Work) -> None:
     others = ", ".join(path.name for path in work.with_shards)
     found = f" (those in {others} have other settings or another text)" if others else ""
     raise UserError(
-        f"{work.folder}: {len(missing)} of {len(work.shards)} shards are missing, the first one that of line "
+        f"{work.folder}: {len(missing)} of {len(work.shards)} shards are missing, the first of which starts at line "
         f"{missing[0].first}{found}; run every `shard` with these settings, then `merge`"
     )
 
@@ -137,7 +137,7 @@ def _warn_of_languages(prep: Prep) -> None:
             problem = "written without spaces, and this tokenizer does not find its words"
             log.warning(f"language {side.language}: {problem}; {remedy}")
         elif side.tokenizer == "moses" and not has_moses_rules(side.language):
-            problem = "has no rules in Moses, which uses English abbreviations and splits at every apostrophe"
+            problem = "Moses has no rules for it; it uses English abbreviations and splits at every apostrophe"
             log.warning(f"language {side.language}: {problem}; use `tokenizer` reversible")
 
 

@@ -84,9 +84,7 @@ def read_all(raw: Mapping[str, Files], references: Sequence[Path], pool: Workers
             log.warning(f"{raw[split].src}, {raw[split].tgt}: the same text; name the translation as the target")
     for split in SPLITS[1:]:
         if split in every and every[split][:2] == every["train"]:
-            log.warning(
-                f"{raw[split].src}, {raw[split].tgt}: the same text as train, so that scores on it mean nothing"
-            )
+            log.warning(f"{raw[split].src}, {raw[split].tgt}: the same text as train, so scores on it are meaningless")
     return every
 
 

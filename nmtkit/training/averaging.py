@@ -30,7 +30,7 @@ def average(
     real = [real_path(path) for path in named]
     for path, place in zip(named, real, strict=True):
         if place.parent.parent != real_path(folder.path):
-            raise UserError(f"{path}: not a checkpoint of {folder}; average those of one run, which `model` names")
+            raise UserError(f"{path}: not a checkpoint of {folder}; average checkpoints of one run, given as `model`")
         if real.count(place) > 1:
             raise UserError(f"{path}: is named twice; name each checkpoint once")
     chosen = list(named) or _kept(folder, best, last)

@@ -104,7 +104,8 @@ def restore(folder: ModelFolder, update: int, model: nn.Module, optimizer: torch
     weights, trainer, validated = folder.weights(update), folder.trainer(update), folder.validated(update)
     load_into(model, weights)
     if not trainer.exists():
-        raise UserError(f"{trainer.parent}: has no {trainer.name}, like an average, so training cannot resume from it")
+        reason = f"has no {trainer.name}, like an averaged model"
+        raise UserError(f"{trainer.parent}: {reason}, so training cannot resume from it")
     with _report_damage(trainer):
         saved = _load_plain(trainer)
         crc = crc32(weights)

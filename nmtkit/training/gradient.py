@@ -94,7 +94,7 @@ def _parts(run: Run, rows: np.ndarray) -> list[np.ndarray]:
 
 def _halved(run: Run, parts: list[np.ndarray]) -> list[np.ndarray]:
     """Halves of ``parts``, which did not fit into memory. Raises UserError if they are single pairs."""
-    log.warning("out of memory; repeating the passes (%d) in halves: training.pass_tokens is too high", len(parts))
+    log.warning("out of memory; repeating micro-batches (%d) in halves: training.pass_tokens is too high", len(parts))
     if max(map(len, parts)) == 1:
         # Names the longest sides, because the user can limit them.
         src, tgt = (int(lengths.max()) for lengths in run.corpus.lengths(np.concatenate(parts)))

@@ -28,7 +28,7 @@ def stop_signals() -> Iterator[list[int]]:
         if number == signal.SIGINT and number in received and distributed.size() == 1:
             raise KeyboardInterrupt
         if not received:
-            log.info("stopping after this update; the same command resumes it")
+            log.info("stopping after this update; the same command resumes the run")
         received.append(number)
 
     wanted = [signal.SIGINT, signal.SIGTERM]

@@ -51,14 +51,14 @@ class ScoreOptions:
         "Source text, to score by sentence length in words and to count names.", FILES))
     vocab: Path | str | None = option(None, Option(
         "Target vocabulary of words, to score the sentences whose references have no unknown word, and to count "
-        "the names that it does not have.", FILES))
+        "the names that it lacks.", FILES))
     subset_metric: str = option("multi-bleu", SUBSET_METRIC)
     paired: Literal["bs", "ar"] | None = option(None, PAIRED.within(FILES))
     seeds: bool = option(False, Option(
         "Show mean and standard deviation, for translations by one system trained with several seeds.", FILES))
     language: str | None = option(None, Option(
-        "Target language, for the Moses tokenizer, and for BLEU of characters if it has no spaces between words.  "
-        "[default: that of the data folder, or en]", FILES,
+        "Target language, for the Moses tokenizer, and for character-level BLEU if it has no spaces between words.  "
+        "[default: the data folder's, or en]", FILES,
         names="--language -l"))
     tokenized: bool = option(False, Option(
         "The files are tokenised already; compute tokenised BLEU only.", FILES))
@@ -166,7 +166,7 @@ def _read_files(paths: Sequence[Text], ref_paths: Sequence[Text], options: Score
         if form and expected and form != expected:
             log.warning(
                 f"nmtkit: {name} is in Unicode's normal form {form}, and {text_name(ref_paths[0], 1)} in {expected}: "
-                "equal letters count as different; convert one of the two"
+                "identical letters count as different; convert one of the two"
             )
 
     def pipeline(side: Side, language: str) -> TextPipeline:

@@ -200,10 +200,8 @@ def test_text_in_another_normal_form_than_the_reference_gets_a_warning(
 ) -> None:
     write("hyp", [normalize(hyp, "sũ' ẽna"), "plain"])
     write("ref", [normalize(ref, "sũ' ẽna"), "plain"])
-    told = (
-        f"nmtkit: hyp is in Unicode's normal form {hyp}, and ref in {ref}: equal letters count as different; convert "
-    )
-    assert nmtkit("score", "hyp", "ref", "-l", "en").err == (told + "one of the two\n") * warned
+    told = f"nmtkit: hyp is in Unicode's normal form {hyp}, and ref in {ref}: identical letters count as different; "
+    assert nmtkit("score", "hyp", "ref", "-l", "en").err == (told + "convert one of the two\n") * warned
 
 
 def test_blank_lines_count_as_wrong(nmtkit: Run) -> None:

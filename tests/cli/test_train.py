@@ -118,7 +118,7 @@ def test_a_folder_that_cannot_be_resumed_is_not_changed(prepared: Path, nmtkit: 
     nmtkit("average", "-o", "mean")
     before = {path: path.read_bytes() for path in Path("mean").rglob("*") if path.is_file()}
     refused = nmtkit("train", "-o", "mean", "--set", "search.beam_size=1")
-    assert "has no trainer.pt, like an average, so training cannot resume from it" in refused.err
+    assert "has no trainer.pt, like an averaged model, so training cannot resume from it" in refused.err
     assert {path: path.read_bytes() for path in before} == before
     refused = nmtkit(*TRAIN, "-o", "data")
     assert refused.err.endswith("nmtkit: error: --output data: is a data folder; name another one\n")

@@ -68,7 +68,7 @@ def test_a_sentencepiece_model_is_a_vocabulary(tmp_path: Path) -> None:
             r"a\.json: the word with the id 1, '\\ud83d', has half a surrogate pair",
         ),
         ("a.spm", "the\n", r"a\.spm: not a SentencePiece model"),
-        ("a.json", '{"the cat": 5}', r"a\.json: 'the cat' contains white space, so it is no token"),
+        ("a.json", '{"the cat": 5}', r"a\.json: 'the cat' contains white space, so it is not a token"),
     ],
 )
 def test_an_invalid_vocabulary_file_is_reported(tmp_path: Path, name: str, text: str, message: str) -> None:

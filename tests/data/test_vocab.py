@@ -60,7 +60,7 @@ def test_an_annotated_vocabulary_has_sixteen_more_symbols_that_text_cannot_say(t
 
 def test_symbols_of_annotation_in_other_places_are_refused(tmp_path: Path) -> None:
     (tmp_path / "vocab.tgt").write_text(SYMBOLS + "the\t9\n<unkpos_-7>\t0\n", encoding="utf-8")
-    with pytest.raises(UserError, match=r"vocab\.tgt: the symbols <unkpos_-7> to <unkpos_null> must be its lines 5"):
+    with pytest.raises(UserError, match=r"vocab\.tgt: the symbols <unkpos_-7> to <unkpos_null> must be on lines 5"):
         Vocabulary.load(tmp_path / "vocab.tgt")
 
 

@@ -198,14 +198,14 @@ def test_archives_that_unpack_to_too_much_are_refused() -> None:
 
 
 def test_damaged_archives_are_refused() -> None:
-    with pytest.raises(UserError, match=r"^a\.docx: is damaged or of another format than its name says"):
+    with pytest.raises(UserError, match=r"^a\.docx: is damaged, or not in the format that its name says"):
         read("a.docx", FILES["a.docx"][:-30])
     stored = archive({}, "a text that is not compressed")
     with pytest.raises(UserError, match=r"^a\.docx: is damaged: the checksum of its mimetype is wrong"):
         read("a.docx", stored.replace(b"a text", b"b text"))
     with pytest.raises(UserError, match=r"^a\.docx: is damaged: it cannot be unpacked"):
         read("a.docx", FILES["a.docx"][:60] + b"\xff" * 10 + FILES["a.docx"][70:])
-    with pytest.raises(UserError, match=r"^a\.docx: contains no \[Content_Types\]\.xml, so it is of another format"):
+    with pytest.raises(UserError, match=r"^a\.docx: contains no \[Content_Types\]\.xml, so it is not in the format"):
         read("a.docx", archive({"a.xml": ""}))
 
 

@@ -96,8 +96,8 @@ def test_a_set_may_be_compressed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("value", "complaint"),
     [
-        ({}, "expected a JSON list of entries, as LingEval97 has it"),
-        ([], "expected a JSON list of entries, as LingEval97 has it"),
+        ({}, "expected a JSON list of entries, as in LingEval97"),
+        ([], "expected a JSON list of entries, as in LingEval97"),
         ([3], "entry 1: expected source, reference and a list of errors"),
         ([{"source": "a", "reference": "b"}], "entry 1: expected source, reference and a list of errors"),
         ([*SET[:1], {"source": None, "reference": "b", "errors": []}], "entry 2: source is None; expected text"),

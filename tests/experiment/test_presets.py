@@ -225,7 +225,7 @@ def test_a_key_that_the_base_does_not_have_is_named_with_its_file_and_system(sys
         (
             "  rnnsearch: {",
             "  new:\n  rnnsearch: {",
-            "new: expected what differs from the base, as in {section: Table 1}",
+            "new: expected differences from the base, as in {section: Table 1}",
         ),
         (
             '  rnnsearch: {section: "Table 1, RNNsearch-50", ',

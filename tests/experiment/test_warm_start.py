@@ -99,7 +99,7 @@ def test_the_run_logs_and_records_the_copied_weights(
     said = [record.getMessage() for record in caplog.records]
     assert f"starting with the weights of {made}/run/checkpoints/step-2" in said
     assert "vocab.src: 6 of 12 words are in the model, 6 are new (n1, n2, n3, n4, n5, ...); 8 are dropped" in said
-    assert not any("prepared with other settings" in line for line in said)
+    assert not any("prepared with different settings" in line for line in said)
     origin = json.loads((tmp_path / "run" / "origin.json").read_text())
     assert (origin["model"], origin["update"]) == (str(made / "run"), 2)
     assert (origin["taken"], origin["new"]) == ({"src": 6, "tgt": 6}, {"src": 6, "tgt": 6})
@@ -202,9 +202,11 @@ def test_differently_prepared_text_gets_a_warning(made: Path, tmp_path: Path, ca
     settings = (data / "prep.yaml").read_text()
     (data / "prep.yaml").write_text(settings.replace("lowercase: false", "lowercase: true", 1))
     start(data, tmp_path / "run", made / "run")
-    warned = [record.getMessage() for record in caplog.records if "prepared with other settings" in record.getMessage()]
+    warned = [
+        record.getMessage() for record in caplog.records if "prepared with different settings" in record.getMessage()
+    ]
     assert warned == [
-        f"{data}/train.src was prepared with other settings than the text of {made}/run: the same words may be "
+        f"{data}/train.src and the text of {made}/run were prepared with different settings: the same words may be "
         f"segmented or spelled differently; use nmtkit prep --like {made}/run"
     ]
 

@@ -134,7 +134,7 @@ def test_what_cannot_be_held_exactly_is_refused(setting: str, value: Any, compla
         ("search", "generation_config.json: damaged; copy it again"),
         ("value", r"generation_config\.json: num_beams: 'many' is not a number"),
         ("out of bounds", r"generation_config\.json: search\.alpha: -1\.0 is not between 0 and 10"),
-        ("parts", r"model\.safetensors\.index\.json: weights in several files cannot be imported; write one with tr"),
+        ("parts", r"model\.safetensors\.index\.json: weights in several files cannot be imported; merge them with tr"),
         ("binary", r"model\.bin: if these are weights of Marian, give the \.npz file from which marian-conv made them"),
     ],
 )

@@ -121,5 +121,5 @@ def test_an_unsupported_processor_is_refused(error: type[Exception], monkeypatch
         raise error
 
     monkeypatch.setattr(int8, "pack", missing)
-    with pytest.raises(UserError, match="no products of 8-bit integers for this processor; use float32"):
+    with pytest.raises(UserError, match="cannot multiply 8-bit integers on this processor; use float32"):
         check_int8(torch.device("cpu"))

@@ -106,7 +106,7 @@ def test_terms_are_in_the_translation_and_reported(start: Start) -> None:
         ({"text": "a", "n_best": 0}, "`n_best`: 0 is not between 1 and 10000"),
         ({"text": "a", "beam_size": 50}, "`beam_size`: 50 is more than this server's limit of 20"),
         ({"text": "a", "mbr": 21}, "`mbr`: 21 is more than this server's limit of 20"),
-        ({"text": "a", "model": "x"}, "`model`: there is no 'x'; there are run, blind"),
+        ({"text": "a", "model": "x"}, "`model`: there is no 'x'; available: run, blind"),
         ({"text": "a", "model": "blind", "attention": True}, "this model cannot align words"),
         ({"text": "\ud800"}, "`text`: character 0 is half of a surrogate pair"),
         ({"lines": ["a"], "prefixes": ["a\udfff"]}, "`prefixes`: character 1 is half of a surrogate pair"),

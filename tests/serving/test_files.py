@@ -104,10 +104,10 @@ def test_terms_are_in_a_document_too(client: TestClient) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "fields", "complaint"),
     [
-        ("a.html", PAGE, {"terms": "dog"}, "^`terms`: they are not JSON"),
+        ("a.html", PAGE, {"terms": "dog"}, "^`terms`: not valid JSON"),
         ("a.html", PAGE, {"terms": '[["a"]]'}, "^`terms`: .* is not a source term and its translation"),
         ("a.pdf", b"%PDF", {}, r"^a\.pdf: cannot be translated"),
-        ("a.docx", b"PK", {}, r"^a\.docx: is damaged or of another format"),
+        ("a.docx", b"PK", {}, r"^a\.docx: is damaged, or not in the format"),
         ("a.html", PAGE, {"target": "xx"}, "^there is no model from en to xx"),
         ("a.html", PAGE, {"model": "other"}, "^`model`: there is no 'other'"),
     ],

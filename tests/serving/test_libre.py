@@ -150,7 +150,7 @@ def test_many_blank_texts_are_refused_at_once(client: TestClient) -> None:
         ({"source": "en", "target": "en"}, "`q`: a text or a list of texts is missing"),
         ({"q": ["a", 1], "source": "en", "target": "en"}, "`q`: a text or a list"),
         ({"q": "a", "source": "en"}, "the request: target: missing"),
-        ({"q": "a", "source": "en", "target": "fr"}, "there is no model from en to fr; there are: en to en"),
+        ({"q": "a", "source": "en", "target": "fr"}, "there is no model from en to fr; available: en to en"),
         ({"q": "a", "source": "en", "target": "en", "format": "pdf"}, "the request: format: expected one of"),
         ({"q": "a", "source": "en", "target": "en", "alternatives": 20}, "`alternatives`: 20 is not from 0 to 19"),
         ({"q": "a", "source": "en", "target": "en", "alternatives": -1}, "`alternatives`: -1 is not from 0 to 19"),

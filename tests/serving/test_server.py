@@ -108,7 +108,7 @@ LONG = {"lines": ["a b c d e f g h"] * 10_000}
 @pytest.mark.slow
 def test_workers_that_are_killed_are_replaced_and_sigterm_under_load_ends_with_0(start: Start) -> None:
     server = start("--jobs", "2")
-    assert server.told == f"run (en to en): http://127.0.0.1:{server.port} (Ctrl-C ends it)\n"
+    assert server.told == f"run (en to en): http://127.0.0.1:{server.port} (Ctrl-C stops the server)\n"
 
     def kill_workers() -> None:
         for pid, line in children(server).items():
@@ -251,7 +251,7 @@ def test_a_server_has_no_more_processes_than_the_memory_can_hold(monkeypatch: py
     monkeypatch.setattr("nmtkit.translation.jobs.available_cores", lambda: 64)
     models = {"one": model(100 << 20), "two": model(262 << 20)}  # with 300 MiB, 1 GiB for each process
     assert processes_of(models, None) == processes_of(models, 4) == 4
-    expected = "`jobs` 5: so many processes need about 5.0 GiB of memory, of 4.0 GiB; use fewer"
+    expected = "`jobs` 5: these need about 5.0 GiB of memory, but there are only 4.0 GiB; use fewer"
     with pytest.raises(UserError, match=re.escape(expected)):
         processes_of(models, 5)
     assert processes_of({"huge": model(9 << 30)}, 1) == 1

@@ -913,7 +913,7 @@ def test_parts_made_apart_are_merged_to_the_folder_of_one_run(
     for i in (3, 1):
         told = prepare_part(raw, tmp_path / "data", prep, 1, (i, 3))
     assert told.endswith(": 3 of 4 shards are done; when all are done, run nmtkit prep --merge")
-    with pytest.raises(UserError, match=r"1 of 4 shards are missing, the first one that of line 201; run every"):
+    with pytest.raises(UserError, match=r"1 of 4 shards are missing, the first of which starts at line 201; run every"):
         prepare(raw, tmp_path / "data", prep, 1, merge=True)
     prepare_part(raw, tmp_path / "data", prep, 1, (2, 3))
     prepare(raw, tmp_path / "data", prep, 1, merge=True)

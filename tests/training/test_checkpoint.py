@@ -116,7 +116,7 @@ def test_a_checkpoint_with_files_of_another_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"step-10/trainer\.pt: .*exp_avg has shape \(5,\) instead of \(3, 2\)"):
         checkpoint.restore(ModelFolder(tmp_path), 10, model, torch.optim.Adam(model.parameters()))
     (ModelFolder(tmp_path).checkpoint(7) / "trainer.pt").unlink()
-    with pytest.raises(UserError, match=r"step-7: has no trainer\.pt, like an average, so training cannot"):
+    with pytest.raises(UserError, match=r"step-7: has no trainer\.pt, like an averaged model, so training cannot"):
         checkpoint.restore(ModelFolder(tmp_path), 7, model, optimizer)
 
 
@@ -322,7 +322,7 @@ def test_only_checkpoints_of_one_shape_are_averaged_and_the_run_is_never_overwri
     a, b, c, mean = (ModelFolder(tmp_path / name) for name in ("a", "b", "c", "mean"))
     with pytest.raises(UserError, match="has other parameters than"):
         averaging.average(c, mean, [], last=2)
-    complaint = r"b/checkpoints/step-1: not a checkpoint of .*a; average those of one run, which `model` names"
+    complaint = r"b/checkpoints/step-1: not a checkpoint of .*a; average checkpoints of one run, given as `model`"
     with pytest.raises(UserError, match=complaint):
         averaging.average(a, mean, [b.checkpoint(1)])
     with pytest.raises(UserError, match=r"step-1: is named twice; name each checkpoint once"):

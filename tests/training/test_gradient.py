@@ -189,7 +189,7 @@ def test_a_batch_that_does_not_fit_into_memory_is_halved_with_the_same_gradient(
     assert halved == pytest.approx([*whole[:3], 2, 0])
     torch.testing.assert_close(others, gradients)
     assert caplog.messages == [
-        f"out of memory; repeating the passes ({n}) in halves: training.pass_tokens is too high" for n in (1, 2)
+        f"out of memory; repeating micro-batches ({n}) in halves: training.pass_tokens is too high" for n in (1, 2)
     ]
 
 

@@ -65,7 +65,7 @@ def test_a_run_that_began_on_a_busy_machine_keeps_its_threads_when_resumed(
         measured(monkeypatch, seconds)
         run_experiment(small_experiment(max_updates=updates), data, tmp_path, torch.device("cpu"))
         assert torch.get_num_threads() == 2
-    assert caplog.text.count("2 of 8 threads: other processes keep this machine busy") == 1
+    assert caplog.text.count("using 2 of 8 threads: other processes keep this machine busy") == 1
     assert caplog.text.count(" on cpu, 1 x 2 threads") == 2
 
 

@@ -161,7 +161,7 @@ def test_an_average_replaces_older_ones_of_its_run_but_no_other_model(made: Path
     nmtkit.average(model=made / "one-run", output=mean)
     before = sorted((path, path.read_bytes()) for path in mean.rglob("*") if path.is_file())
     expected = (
-        f"{mean}: has a model of another run than {made / 'another-run'}, with other values of training.seed; "
+        f"{mean}: has a model of another run, not {made / 'another-run'}, with other values of training.seed; "
         "remove it, or name another folder (`output`)"
     )
     with pytest.raises(UserError, match=re.escape(expected)):
