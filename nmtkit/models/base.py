@@ -39,7 +39,7 @@ class Step(Generic[State]):
 
 
 def is_dropout(setting: str) -> bool:
-    """Whether a setting of a model's Config is a dropout rate, which decides no shape."""
+    """Whether a setting of a model's Config is a dropout rate, which does not affect shapes."""
     return setting == "dropout" or setting.endswith("_dropout")
 
 
@@ -50,7 +50,7 @@ _SIDE_BY_SIDE = (*_DIRECTIONS, "encoder.chains", "encoder.columns", "encoder.key
 
 
 def is_stack(name: str) -> bool:
-    """Whether each layer of a list reads the output of the one before. name: of the list, as in ``named_modules``."""
+    """Whether each layer of a list reads the output of the one before. name: the list's in ``named_modules``."""
     return name not in _SIDE_BY_SIDE
 
 
@@ -130,7 +130,7 @@ class Seq2Seq(nn.Module):
 
 @dataclass(frozen=True, eq=False)
 class ForSearch:
-    """A model as a ``Scorer`` whose weights were converted once; in float32 its results are the model's.
+    """A model as a ``Scorer`` whose weights were converted once; in float32 its results equal the model's.
 
     It is also a ``shortlist.Narrowing``. It computes no gradients and has no ``unroll``.
     """
@@ -197,5 +197,5 @@ def groups(model: nn.Module, names: Iterable[str]) -> dict[str, list[tuple[str, 
 
 
 def count_parameters(model: nn.Module) -> int:
-    """The number of trainable values, each shared one counted once."""
+    """The number of trainable parameters; shared ones are counted once."""
     return sum(parameter.numel() for parameter in model.parameters())

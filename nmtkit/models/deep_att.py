@@ -32,7 +32,7 @@ from nmtkit.ops.pointwise import dropout
 
 @dataclass(frozen=True)
 class Config:
-    """Sections 3.1 and 4.2. A field that a table varies names it."""
+    """Sections 3.1 and 4.2. A field that a table varies names the table."""
 
     interface: Literal["attention", "constant"]  # Deep-Att or Deep-ED (Table 1)
     encoder_layers: int  # n_e (Table 5)
@@ -185,7 +185,7 @@ class Stack(nn.Module):
 
 
 class DeepAtt(Decoder[Tensor, AttentionMemory, tuple[LSTMState, ...]]):
-    """Attention of eqs. 8 and 9 from the first layer's previous h; x_t = [c_t; y_{t-1}] (eq. 10).
+    """Attention of eqs. 8 and 9, whose query is the first layer's previous h; x_t = [c_t; y_{t-1}] (eq. 10).
 
     The map of the context is linear, so the annotations go through it once instead of every c_t; the weights sum to
     one, so the bias stays b.
@@ -208,7 +208,7 @@ class DeepAtt(Decoder[Tensor, AttentionMemory, tuple[LSTMState, ...]]):
         return memory, self.layers.begin(encoded)
 
     def step(self, memory: AttentionMemory, state: tuple[LSTMState, ...], y: Tensor) -> Step[tuple[LSTMState, ...]]:
-        """One step after the words y (N, E); the attention looks from the first layer's previous h (eq. 9)."""
+        """One step after the words y (N, E); the attention's query is the first layer's previous h (eq. 9)."""
         context, weights = self.attention(state[0].h, memory.keys, memory.values, memory.mask)
         hidden, state = self.layers.step(context + self.word(y), state)
         return Step(hidden, state, weights)

@@ -174,7 +174,7 @@ class Encoder(nn.Module):
 
     @staticmethod
     def _part_widths(config: Config, layers: Sequence[Plan]) -> list[int]:
-        """The widths of the parts that DenseAtt-2 looks at.
+        """The widths of the parts that DenseAtt-2 attends to.
 
         In a residual encoder these are all layers (our choice), in a dense one the last summary, or else the input of
         the stack, and each layer after it (eq. 10 and the release).

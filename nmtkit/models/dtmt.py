@@ -39,7 +39,7 @@ from nmtkit.symbols import BOS
 
 @dataclass(frozen=True)
 class Config:
-    """ "Training Details" and "Advanced Techniques"; a field that a table varies names it."""
+    """ "Training Details" and "Advanced Techniques"; a field that a table varies names the table."""
 
     cell: Literal["gru", "lau", "lgru"]  # takes the input (Table 3)
     transitions: int  # T, the T-GRUs of every module: DTMT#T (Tables 3 and 6)

@@ -59,7 +59,7 @@ def _linear(inputs: int, outputs: int, *, bias: bool, chained: bool = False) -> 
 
 
 class Attention(nn.Module):
-    """Multi-head attention (section 3.2.2) in its parts, because keys and values are kept."""
+    """Multi-head attention (section 3.2.2) in parts, because keys and values are cached."""
 
     def __init__(self, config: Config):
         super().__init__()
@@ -95,7 +95,7 @@ class Attention(nn.Module):
 class Sublayer(nn.Module):
     """The residual connection, dropout and layer normalisation around an attention or a feed-forward network.
 
-    After the sum (post) it is LN(x + Dr(sublayer(x))), before the sublayer (pre) it is x + Dr(sublayer(LN(x))).
+    With post-normalisation it is LN(x + Dr(sublayer(x))), with pre-normalisation x + Dr(sublayer(LN(x))).
     """
 
     def __init__(self, config: Config):
@@ -181,12 +181,12 @@ class DecoderLayer(nn.Module):
 
 
 def _last_norm(config: Config) -> nn.Module:
-    """The normalisation of the last layer's output, which with pre-normalisation is not normalised."""
+    """The normalisation after the last layer, which only pre-normalisation needs."""
     return nn.LayerNorm(config.width, config.norm_epsilon) if config.norm == "pre" else nn.Identity()
 
 
 def _positioned(x: Tensor, positions: Tensor, formula: bool) -> Tensor:
-    """Word vectors x (..., T, D) times sqrt(D), plus those of positions (T,) (sections 3.4 and 3.5)."""
+    """Word vectors x (..., T, D) times sqrt(D), plus embeddings of positions (T,) (sections 3.4 and 3.5)."""
     width = x.shape[-1]
     return x * math.sqrt(width) + sinusoid(positions, width, formula=formula)
 

@@ -156,7 +156,7 @@ def keep(real: Tensor, *states: Tensor) -> Tensor | tuple[Tensor, ...]:
 
 
 class _Enter(torch.autograd.Function):
-    """The identity on the first state, whose gradient arrives last: its backward ends that of the loop."""
+    """The identity on the first state, whose gradient arrives last: its backward ends the loop's."""
 
     @staticmethod
     def forward(ctx: Any, shared: list[Shared], state: Tensor, *tensors: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from nmtkit.symbols import EOS, PAD
 
 
 def pad(sentences: Sequence[Sequence[int] | np.ndarray], multiple: int = 1) -> Tensor:
-    """Sentences of ids -> int64 (B, longest + 1), each followed by EOS and padding; the length is such a multiple."""
+    """Sentences of ids -> int64 (B, longest + 1), each followed by EOS, padded to a multiple of ``multiple``."""
     length = max(map(len, sentences)) + 1
     ids = np.full((len(sentences), length + -length % multiple), PAD, dtype=np.int64)
     for row, sentence in zip(ids, sentences, strict=True):

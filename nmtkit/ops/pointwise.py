@@ -16,7 +16,7 @@ def dropout(x: Tensor, p: float, training: bool) -> Tensor:
 
 
 def dropout_mask(like: Tensor, dropout: float) -> Tensor:
-    """The dropout factors of a tensor like ``like`` (...): 0 with this probability, else one that keeps the mean.
+    """The dropout factors of a tensor like ``like`` (...): 0 with this probability, else a factor that keeps the mean.
 
     On a CPU, each random 64-bit number decides four elements, with 16 bits each.
     """

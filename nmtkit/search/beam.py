@@ -86,9 +86,9 @@ def beam_search(
 
     src (B, S) and src_mask (B, S) are as for ``Scorer.begin``, (B, D, S) for D sources. At the longest length EOS is
     forced, at its log-probability. PAD and BOS are never produced. forced: the words with which each translation must
-    begin; if EOS is the last one, they are all of it. automata: of the terms that translations must contain; the beam
-    narrows then. Raises UserError when the scorer gives no usable probabilities, or no attention for the coverage
-    penalty.
+    begin; if EOS is the last one, they are the whole translation. automata: of the terms that translations must
+    contain; the beam narrows then. Raises UserError when the scorer gives no usable probabilities, or no attention for
+    the coverage penalty.
     """
     lengths: list[int] = (src_mask if src_mask.dim() == 2 else src_mask[:, 0]).sum(1).tolist()  # of the first source
     prefixes = forced or [()] * len(lengths)
@@ -136,7 +136,7 @@ def beam_search(
 def _finished(
     endings: list[list[_Ending]], n_best: int, history: list[_Step], lengths: list[int], block: Floats | None
 ) -> list[list[Hypothesis]]:
-    """Up to n_best hypotheses for each sentence, best first. block: attention weights of all steps, if asked for."""
+    """Up to n_best hypotheses for each sentence, best first. block: attention weights of all steps, if requested."""
     if not all(endings):
         raise UserError("every continuation has probability zero; is the model trained?")
     ranked = [sorted(ended, key=lambda ending: -ending.score)[:n_best] for ended in endings]
@@ -251,7 +251,7 @@ def _allocate(
 def _rows(found: _Candidates, living: npt.NDArray[np.bool_], kept: Integers) -> tuple[Integers, Integers, Floats]:
     """Words, the rows they continue, and log P, (N,) each, of the survivors; living (B, K), kept (B',).
 
-    All sentences have the same number of rows, so they are filled up with copies of the best whose log P is -inf.
+    All sentences have the same number of rows, so missing rows are copies of the best one with log P -inf.
     """
     living = living[kept]
     counts = living.sum(axis=1)

@@ -44,7 +44,7 @@ class Edges:
 
 
 class Automaton:
-    """The automaton of one sentence's terms: what a hypothesis contains of them, updated with each word.
+    """The automaton of one sentence's terms: it tracks how much of them a hypothesis contains, word by word.
 
     Each form has as many places as ids, then one for the beginning of the next word if ids may continue a word, then
     the place that says that the form is complete. Two terms never share an unknown word, because each spells it
@@ -115,7 +115,7 @@ class Automaton:
                 yield (others | begins, contained | 1 << number), [*complete, place]
 
     def places(self, ids: Sequence[int]) -> dict[int, tuple[Form, int]]:
-        """By number of the term, the form that a translation contains and its position; as many terms as possible."""
+        """By the term's number, the form that a translation contains and its position; as many terms as possible."""
         if not self._terms:  # most lines
             return {}
         paths: dict[Possibility, list[tuple[int, int]]] = {possible: [] for possible in self.start}
@@ -208,7 +208,7 @@ class Tracked(NamedTuple):
 
     @classmethod
     def begin(cls, automata: Sequence[Automaton], longest: Sequence[int]) -> "Tracked":
-        """Before the first word, with one row for each sentence; longest (B,): how many words it may have."""
+        """Before the first word, with one row for each sentence; longest (B,): its maximum number of words."""
         return cls(automata, [automaton.start for automaton in automata], [words - 1 for words in longest])
 
     def after(self, kept: Integers, parents: Integers, words: Integers) -> "Tracked":

@@ -60,7 +60,7 @@ class Ensemble:
         return Ensemble(members, self.reads, self.weights, self.combine)
 
     def _mean(self, log_probs: Tensor) -> Tensor:
-        """Combines log_probs (M, N, V) -> (N, V); where the members agree, the result is theirs, bit for bit."""
+        """Combines log_probs (M, N, V) -> (N, V); where the members agree, the result equals theirs bit for bit."""
         weights = torch.tensor(self.weights, dtype=log_probs.dtype)[:, None, None]
         weights = weights.to(log_probs.device, non_blocking=True)
         if self.combine == "logprob":

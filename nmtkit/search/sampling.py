@@ -21,7 +21,7 @@ from nmtkit.symbols import BOS, EOS, UNK
 def sample(
     scorer: Scorer, src: Tensor, src_mask: Tensor, config: Search, generators: Sequence[np.random.Generator], n: int
 ) -> list[list[Hypothesis]]:
-    """n independent translations of each sentence, the likeliest first; src and src_mask (B, S) or (B, D, S).
+    """n independent translations of each sentence, the most probable first; src and src_mask (B, S) or (B, D, S).
 
     Each sentence has its own random generator, so the other sentences of the batch affect only the rounding of its
     log-probabilities, which occasionally changes a word. PAD and BOS are never drawn; at the maximum length of

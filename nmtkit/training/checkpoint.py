@@ -83,7 +83,7 @@ def load_weights(path: Path) -> dict[str, Tensor]:
 def load_into(model: nn.Module, path: Path) -> None:
     """Load weights into ``model``.
 
-    Raises UserError for the first that is missing, unknown, of another shape, or of integers instead of floats.
+    Raises UserError for the first tensor that is missing, unknown, of another shape, or of integers instead of floats.
     """
     weights, expected = load_weights(path), model.state_dict()
     for name in [*expected, *weights]:

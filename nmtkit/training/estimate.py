@@ -35,7 +35,7 @@ SAMPLE = 20_000  # pairs on which budgets are measured
 
 
 class Estimate(NamedTuple):
-    """Bytes, and target words per second on this device in small batches; larger ones are faster."""
+    """Memory in bytes, and target words per second on this device in small batches; larger ones are faster."""
 
     weights: int
     optimizer: int  # gradients and the optimiser's state

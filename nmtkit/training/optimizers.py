@@ -16,9 +16,9 @@ UPPER_LIMIT = 1e30  # settings are smaller, so that products with them do not ov
 
 @dataclass(frozen=True)
 class Group:
-    """Settings of a parameter group; None: those of the optimiser.
+    """Settings of a parameter group; None: the optimiser's.
 
-    ``init``: ``default`` (that of the layer), ``zeros``, ``normal STD``, ``uniform BOUND``, ``orthogonal``.
+    ``init``: ``default`` (the layer's own), ``zeros``, ``normal STD``, ``uniform BOUND``, ``orthogonal``.
     ``decay``: weight decay; in adamw v <- v - lr (step + decay v), else added to the gradient: g + decay v.
     """
 
@@ -77,7 +77,7 @@ def _parse_init(init: str) -> tuple[str, float]:
 
 
 def check_groups(model: nn.Module, settings: Mapping[str, Group]) -> None:
-    """Raise UserError for a group without parameters, which a misspelled one is: its parameters are in ``other``."""
+    """Raise UserError for a group without parameters; those of a misspelled group are in ``other``."""
     # A part without parameters is no mistake: Deep-Att without fast-forward connections has no W_p.
     parts = {part for name, _ in model.named_modules() for part in name.split(".")}
     for group, parameters in base.groups(model, settings).items():

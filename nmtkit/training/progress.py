@@ -100,7 +100,7 @@ class Progress:
         return self.update % settings.valid_every == 0 if settings.valid_every else self.batch == 0
 
     def is_due(self, settings: Training) -> bool:
-        """True if this update still needs a validation, either a regular one or that at the end of the run."""
+        """True if this update still needs a validation, either a regular one or the one at the end of the run."""
         return self.update > 0 and not self.validated and (self.is_regular(settings) or bool(self.finished))
 
     def judge(self, validation: Validation, settings: Training, *, regular: bool) -> bool:

@@ -57,7 +57,7 @@ class Run:
         """The run with ``concatenations`` times as many more pairs, each a concatenation of two random ones.
 
         After Nguyen, Murray and Chiang 2021 (Data augmentation by concatenation for low-resource translation, IWSLT),
-        but with new ones in every epoch.
+        but with new concatenations in every epoch.
         """
         settings, corpus = self.settings, self.corpus
         if not settings.concatenations:

@@ -16,8 +16,8 @@ log = logging.getLogger(__name__)
 def stop_signals() -> Iterator[list[int]]:
     """Yields a list to which Ctrl-C, SIGTERM and SIGHUP append their numbers; a second Ctrl-C stops immediately.
 
-    With several processes it does not, because torchrun repeats the Ctrl-C of the terminal. SIGHUP stays ignored under
-    nohup, and a run outside the main thread gets no signals.
+    With several processes, a second Ctrl-C does not, because torchrun repeats the Ctrl-C of the terminal. SIGHUP stays
+    ignored under nohup, and a run outside the main thread gets no signals.
     """
     received: list[int] = []
     if threading.current_thread() is not threading.main_thread():  # only it may handle signals
