@@ -144,10 +144,11 @@ def _tag(language: str) -> str:
 
 
 def _without_code(element: Element) -> str:
-    """The text of a segment of TMX, whose inline elements are code, except for highlighted words."""
+    """The text of a segment of TMX, whose inline elements are code, except for highlighted words and line breaks."""
     parts = [element.text or ""]
     for child in element:
-        parts += [_without_code(child) if child.tag == "hi" else "", child.tail or ""]
+        code = " " if child.get("type") == "lb" else ""
+        parts += [_without_code(child) if child.tag == "hi" else code, child.tail or ""]
     return "".join(parts)
 
 

@@ -97,7 +97,8 @@ MEMORY = """<?xml version="1.0"?>
 <tu><tuv xml:lang="es-MX"><seg>Uno &amp; dos.</seg></tuv><tuv xml:lang="gn"><seg>Peteĩ
   ha mokõi.</seg></tuv></tu>
 <tu><note>no Guaraní</note><tuv xml:lang="es-ES"><seg>Tres.</seg></tuv><tuv xml:lang="ES"><seg>¡Tres!</seg></tuv></tu>
-<tu><tuv lang="GN"><seg><bpt i="1">&lt;b&gt;</bpt>Irundy<ept i="1">&lt;/b&gt;</ept>, <hi>po</hi><ph/>.</seg></tuv></tu>
+<tu><tuv lang="GN"><seg><bpt i="1">&lt;b&gt;</bpt>Irundy<ept i="1">&lt;/b&gt;</ept>, <hi>po</hi><ph/>.
+<ph type="lb"/>Poteĩ.</seg></tuv></tu>
 </body></tmx>"""
 
 
@@ -111,7 +112,7 @@ def test_a_translation_memory_is_a_text_in_each_language(
     assert list(read_lines(f"{memory}:es")) == ["Uno & dos.", "¡Tres!", ""]
     assert list(read_lines(f"{memory}:es_MX")) == ["Uno & dos.", "¡Tres!", ""]
     assert list(read_lines(f"{memory}:es-ES")) == ["", "Tres.", ""]
-    assert list(read_lines(f"{memory}:gn")) == ["Peteĩ ha mokõi.", "", "Irundy, po."]
+    assert list(read_lines(f"{memory}:gn")) == ["Peteĩ ha mokõi.", "", "Irundy, po. Poteĩ."]
 
 
 XML_TEXT = st.text(st.sampled_from(re.sub("[\x00-\x08\x0b\x0c\x0e-\x1f]", "", STRANGE) + "\n<&"))
@@ -147,7 +148,7 @@ def test_the_units_of_a_translation_memory_are_not_kept_in_memory(tmp_path: Path
     [
         (MEMORY, r"text\.tmx: has no text in fr; it has es, es-es, es-mx, gn"),
         (MEMORY.replace("tu>", "unit>"), "text.tmx: has no text in fr; it has no unit"),
-        (MEMORY[:-20], r"text\.tmx: cannot be read as XML \(.*line 7.*\); export .* again, in UTF-8"),
+        (MEMORY[:-20], r"text\.tmx: cannot be read as XML \(.*line 8.*\); export .* again, in UTF-8"),
         (MEMORY.replace("?>", " encoding='GB2312'?>"), r"text\.tmx: cannot be read as XML \(multi-byte .*UTF-8"),
         (MEMORY.replace("?>", " encoding='UCS-2'?>"), r"text\.tmx: cannot be read as XML \(unknown encod.* in UTF-8"),
         ("", r"text\.tmx: cannot be read as XML"),
