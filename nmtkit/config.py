@@ -42,7 +42,29 @@ def hyperparameter(default: T) -> T:
 
 
 class _Loader(yaml.SafeLoader):
-    """Safe YAML with true and false as the only booleans and only decimal numbers."""
+    """Safe YAML with true and false as the only booleans and only decimal numbers.
+
+    The number of values is limited, because nested aliases can expand to billions.
+    """
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._values = 0  # composed so far, including those of aliases
+        self._sizes: dict[yaml.Node | None, int] = {}  # values in each complete node
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        event: Any = self.peek_event()  # type: ignore[no-untyped-call]
+        before, node = self._values, super().compose_node(parent, index)
+        if isinstance(event, yaml.AliasEvent):
+            self._values += self._sizes.get(node, _MOST_VALUES + 1)  # infinite within its own anchor
+            if self._values > _MOST_VALUES:
+                mark: Any = event.start_mark
+                problem = f"aliases make more than {_MOST_VALUES:,} values of it"
+                raise yaml.MarkedYAMLError(problem=problem, problem_mark=mark)
+        else:
+            self._values += 1
+            self._sizes[node] = self._values - before
+        return node
 
 
 class _Dumper(yaml.SafeDumper):
@@ -86,7 +108,7 @@ _Loader.add_constructor("tag:yaml.org,2002:map", _unique_mapping)
 def parse_yaml(text: str, where: str) -> Any:
     """The value of a YAML text. Raises UserError with ``where``, the name of the text, and the line of the error."""
     try:
-        value = yaml.load(text, _Loader)  # noqa: S506 - a SafeLoader
+        return yaml.load(text, _Loader)  # noqa: S506 - a SafeLoader
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise UserError(f"{where}:{line}: not valid YAML: {error.problem or error.context}") from None
@@ -95,13 +117,6 @@ def parse_yaml(text: str, where: str) -> Any:
     except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: a date such as 2020-99-99
         reason = " ".join(str(error).split()) or "nested too deeply"
         raise UserError(f"{where}: not valid YAML: {reason}") from None
-    # Nested aliases are one object in memory, but can expand to billions of values.
-    values = [value]
-    for each in values:  # grows in the loop
-        values += each.values() if isinstance(each, dict) else each if isinstance(each, list | tuple) else ()
-        if len(values) > _MOST_VALUES:
-            raise UserError(f"{where}: not valid YAML: more than {_MOST_VALUES:,} values, with aliases expanded")
-    return value
 
 
 def load_yaml(path: Path) -> dict[str, Any]:

@@ -194,25 +194,15 @@ def test_settings_of_the_command_line(text: str) -> None:
         assert str(error)  # noqa: PT017
 
 
-@pytest.mark.parametrize(
-    ("place", "complaint"),
-    [
-        ("model: *x11", ": not valid YAML: more than 10,000 values, with aliases expanded$"),
-        ("paper: {title: *x11}", ": not valid YAML: more than 10,000 values, with aliases expanded$"),
-        ("model: !!pairs [a: *x11]", ": not valid YAML: more than 10,000 values, with aliases expanded$"),
-        ("<<: *x11", r":14: not valid YAML: could not determine a constructor for the tag .*merge'$"),
-        ("model: &y [*y]", ":2: not valid YAML: found unconstructable recursive node$"),
-    ],
-)
-def test_yaml_that_expands_to_billions_of_items_is_refused_in_a_line(
-    place: str, complaint: str, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("place", ["model: *x11", "paper: {title: *x11}", "model: &y [*y]"])
+def test_yaml_that_expands_to_billions_of_items_is_refused_in_a_line(place: str, tmp_path: Path) -> None:
     lines = ["x0: &x0 {lol: lol}"]
     lines += [f"x{i}: &x{i} [{', '.join([f'*x{i - 1}'] * 10)}]" for i in range(1, 12)]
     text = "\n".join([*(lines if "x11" in place else []), "architecture: rnnsearch", place])
     for name in ("config.yaml", "prep.yaml"):
         (tmp_path / name).write_text(text)
-        with pytest.raises(UserError, match=name + complaint):
+        complaint = rf"{name}:\d+: not valid YAML: aliases make more than 10,000 values of it$"
+        with pytest.raises(UserError, match=complaint):
             load_prep(tmp_path) if name == "prep.yaml" else load_yaml(tmp_path / name)
     assert parse_yaml("a: &a {x: 1}\nb: [*a, *a]", "") == {"a": {"x": 1}, "b": [{"x": 1}] * 2}
 
