@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from nmtkit.align.eflomal import align_with_eflomal
 from nmtkit.align.lexicon import WordPair, write_lexicon
-from nmtkit.align.pharaoh import Link, check_links, format_links, read_alignment
+from nmtkit.align.pharaoh import Link, check_links, format_links, parse_links, read_alignment
 from nmtkit.align.symmetrize import Heuristic, symmetrized
 from nmtkit.errors import check_lines, counted
 from nmtkit.folders import ALIGN_FILES, TextFiles
@@ -87,10 +87,11 @@ def take_alignment(folder: Path, pharaoh: Path, threshold: int) -> AlignmentRepo
     src, remedy = folder / "train.src", "align the text of that folder, without the pairs that nmtkit prep left out"
     with staging_folder(folder) as staging:
         copy = staging / "links"  # because the alignment may be a pipe, which cannot be read twice
-        with open(copy, "w", encoding="utf-8") as file:
-            file.writelines(f"{format_links(links)}\n" for links in read_alignment(pharaoh))
+        with open(copy, "w", encoding="utf-8", newline="\n") as file:
+            file.writelines(f"{line}\n" for line in read_lines(pharaoh))
         check_lines(pharaoh, count_lines(copy), src, count_lines(src), remedy)
-        return _write(folder, staging, prep, ["train"], read_alignment(copy), pharaoh, threshold)
+        links = (parse_links(line, pharaoh, number) for number, line in enumerate(read_lines(copy), 1))
+        return _write(folder, staging, prep, ["train"], links, pharaoh, threshold)
 
 
 def _sentences(folder: Path, split: str, prep: Prep) -> Iterator[tuple[list[str], list[str]]]:

@@ -138,13 +138,15 @@ def _examine_tables(files: Files, src: str, tgt: str, findings: _Findings) -> bo
 
 def _examine_pairs(files: Files, languages: "_Languages", findings: _Findings) -> Iterator[bytes]:
     """Report the faults of each pair and yield its hash, which is unique for an unusable pair."""
+    ended = set[Path]()
     advice = {path: conversion(next(raw_lines(path), b"")) for path in files}
     for number, pair in enumerate(zip_longest(*map(raw_lines, files)), 1):
         texts = []
         for path, raw in zip(files, pair, strict=True):
             if raw is None:
-                what = "the text ends before this line; the other side has more"
-                findings.setdefault((path, what), Finding(path, what, fatal=True, count=1, lines=[number]))
+                if path not in ended:
+                    findings.add(path, number, "the text ends before this line; the other side has more", fatal=True)
+                ended.add(path)
                 continue
             try:
                 texts.append(parse_line(raw, path, number))

@@ -113,12 +113,13 @@ def encode(
         for side, size, words in zip(SIDES, (src_size, tgt_size), lists, strict=True):
             # Only the target side is annotated, but a joint vocabulary has the symbols on both sides.
             annotated = unkpos and (joint or side == "tgt")
-            if words is None:
-                vocabulary = Vocabulary.choose(merged(runs[side]), size, min_count, annotated)
-            else:
+            if words is not None:
                 vocabulary = Vocabulary.take(words, merged(runs[side]), size, annotated)
-            if len(vocabulary) == vocabulary.symbols:
-                raise UserError(f"{folder}/train.{side}: no word occurs {min_count} times or more; lower `min_count`")
+            else:
+                vocabulary = Vocabulary.choose(merged(runs[side]), size, min_count, annotated)
+                if len(vocabulary) == vocabulary.symbols:
+                    found = f"no word occurs {min_count} times or more"
+                    raise UserError(f"{folder}/train.{side}: {found}; lower `min_count`")
             vocabulary.save(TextFiles(staging).vocabulary(side))
             vocabularies[side] = vocabulary
             types[side] = sum(word not in ALL_SYMBOLS for word, _ in merged(runs[side]))

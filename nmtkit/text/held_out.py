@@ -15,7 +15,9 @@ from nmtkit.text.rules import broken_rule
 from nmtkit.text.settings import Prep, SetOptions
 
 
-def sample(raw: Mapping[str, Files], lines: int, held_out: SetOptions, prep: Prep, output: Mapping[str, Files]) -> None:
+def sample_sets(
+    raw: Mapping[str, Files], lines: int, held_out: SetOptions, prep: Prep, output: Mapping[str, Files]
+) -> None:
     """Sample pairs of the ``lines`` training pairs of ``raw`` and write them, in corpus order, to files for each set.
 
     They are distinct, pass the cleaning rules and are not in a given set. The rule "overlap", which ``prep`` must

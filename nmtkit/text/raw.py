@@ -39,8 +39,11 @@ class Content(NamedTuple):
 
 def stamp(path: Path) -> tuple[int, int] | None:
     """The size in bytes and modification time in ns of a file, which reveal a change; None if it does not exist."""
-    found = path.stat() if path.exists() else None
-    return found and (found.st_size, found.st_mtime_ns)
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_size, found.st_mtime_ns
 
 
 def read_all(raw: Mapping[str, Files], references: Sequence[Path], pool: Workers) -> dict[str, list[Content]]:

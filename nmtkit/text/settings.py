@@ -107,7 +107,7 @@ class SetOptions:
 
     references: tuple[Path, ...] = ()  # further references of the development set, for BLEU
     dev_size: int | None = None  # pairs to sample from the training text, if there is no development set
-    test_size: int | None = None  # likewise
+    test_size: int | None = None  # the same for the test set
     seed: int = 1  # of these samples
 
     @property

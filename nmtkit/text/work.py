@@ -27,7 +27,7 @@ from nmtkit.lines import file_of, locked, raw_lines, real_path, report_write_err
 from nmtkit.machine.processes import Chunk, Workers
 from nmtkit.machine.progress import progress
 from nmtkit.text.hashes import repeated
-from nmtkit.text.held_out import sample
+from nmtkit.text.held_out import sample_sets
 from nmtkit.text.manifest import is_data_file, read_json, versions
 from nmtkit.text.raw import Content, Files, read, read_all, stamp
 from nmtkit.text.settings import Drop, Prep, SetOptions, Side
@@ -118,7 +118,7 @@ class Work:
                 write_file(folder / _PARTS, json.dumps(_plain(key), indent=1))
             sampled = {split: Files(*(folder / f"{split}-sample.{side}" for side in SIDES)) for split in held_out.sizes}
             if any(not files.tgt.exists() for files in sampled.values()):  # of each set it is written last
-                sample(raw, contents["train"][0].lines, held_out, prep, sampled)
+                sample_sets(raw, contents["train"][0].lines, held_out, prep, sampled)
             raw = {**raw, **sampled}
             contents = {**contents, **{split: [*map(read, files)] for split, files in sampled.items()}}
             work = cls(raw, held_out, contents, output, prep, folder, like, _plain(key), stamps)
