@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import chain
@@ -113,13 +113,7 @@ def encode(
         for side, size, words in zip(SIDES, (src_size, tgt_size), lists, strict=True):
             # Only the target side is annotated, but a joint vocabulary has the symbols on both sides.
             annotated = unkpos and (joint or side == "tgt")
-            if words is not None:
-                vocabulary = Vocabulary.take(words, merged(runs[side]), size, annotated)
-            else:
-                vocabulary = Vocabulary.choose(merged(runs[side]), size, min_count, annotated)
-                if len(vocabulary) == vocabulary.symbols:
-                    found = f"no word occurs {min_count} times or more"
-                    raise UserError(f"{folder}/train.{side}: {found}; lower `min_count`")
+            vocabulary = _make_vocabulary(folder / f"train.{side}", runs[side], words, size, min_count, annotated)
             vocabulary.save(TextFiles(staging).vocabulary(side))
             vocabularies[side] = vocabulary
             types[side] = sum(word not in ALL_SYMBOLS for word, _ in merged(runs[side]))
@@ -132,6 +126,21 @@ def encode(
         write_header(staging, texts)
         move_into_place(staging, folder, FILES)
     return VocabReport(folder, vocabularies, types, coverage)
+
+
+def _make_vocabulary(
+    text: Path, runs: Sequence[Path], words: Sequence[str] | None, size: int | None, min_count: int, annotated: bool
+) -> Vocabulary:
+    """The vocabulary of a side: the given ``words``, or else the most frequent words of ``runs``.
+
+    Raises UserError that names ``text`` if there are none.
+    """
+    if words is not None:
+        return Vocabulary.take(words, merged(runs), size, annotated)
+    vocabulary = Vocabulary.choose(merged(runs), size, min_count, annotated)
+    if len(vocabulary) == vocabulary.symbols:
+        raise UserError(f"{text}: no word occurs {min_count} times or more; lower `min_count`")
+    return vocabulary
 
 
 def _count_words(path: Path, manifest: Mapping[str, Any], staging: Path, pool: Workers) -> list[Path]:
