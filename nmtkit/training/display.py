@@ -7,6 +7,7 @@ from datetime import timedelta
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Column
 
 from nmtkit.machine.progress import log, shows_bar
 from nmtkit.training import distributed
@@ -52,6 +53,8 @@ def display(total: int | None, done: int) -> Iterator[Display]:
         return
     # A missing total would be printed as None.
     updates = "{task.completed}/{task.total}" if total else "{task.completed}"
-    columns = (SpinnerColumn(), BarColumn(bar_width=24), TextColumn(updates), TextColumn("{task.fields[facts]}"))
+    # On a narrow terminal, the bar is short and the facts, which are never cut, continue on further lines.
+    facts = TextColumn("{task.fields[facts]}", table_column=Column())
+    columns = (SpinnerColumn(), BarColumn(bar_width=CONSOLE.width // 8), TextColumn(updates), facts)
     with Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=CONSOLE) as bar:
         yield Display(bar, total, done)

@@ -1,5 +1,6 @@
 """The display of a run: plain lines without a terminal."""
 
+import io
 import logging
 import re
 from pathlib import Path
@@ -61,6 +62,23 @@ def test_on_a_terminal_a_finished_bar_does_not_say_that_it_is_validating(
     bar = [line for line in re.split(r"[\r\n]", capsys.readouterr().err) if "2/2" in line][-1]
     assert "best cross-entropy" in bar
     assert "validating" not in bar
+
+
+@pytest.mark.parametrize("width", [60, 80, 120, 200])
+def test_on_a_narrow_terminal_nothing_on_the_progress_line_is_cut(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    console = Console(file=io.StringIO(), force_terminal=True, width=width)
+    monkeypatch.setattr(display, "CONSOLE", console)
+    facts = "epoch 26  loss 1.922  1,490 tokens/s  lr 6.3e-05  dev 2.281 BLEU 18.07  best BLEU 18.68  patience 6 of 10"
+    with display.display(43700, 0) as line:
+        line.show(11042, facts)
+    assert isinstance(console.file, io.StringIO)
+    shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", console.file.getvalue())
+    words = shown[shown.rindex("11042") :].split()
+    assert words[0] == "11042/43700"
+    assert set(facts.split()) <= set(words)
+    assert len([word for word in words if re.fullmatch(r"\d+:\d\d:\d\d|-:--:--", word)]) == 2
+    assert "…" not in shown
 
 
 def test_no_run_makes_more_updates_than_its_progress_line_says(
