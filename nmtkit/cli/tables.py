@@ -24,10 +24,10 @@ def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
+    # As Text, because rich would take the brackets in a name of a file for markup.
+    table = Table(title=Text(title), title_justify="left", box=box.SIMPLE_HEAD)
     for name, right in zip(header, numeric, strict=True):
         table.add_column(Text(name), justify="right" if right else "left")
     for row in rows:
-        # As Text, because rich would take the brackets in a name of a file for markup.
         table.add_row(*map(Text, row))
     Console().print(table)

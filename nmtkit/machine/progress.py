@@ -23,7 +23,9 @@ def progress(task: str, total: int | None = None) -> Iterator[Callable[[int], No
     if not shows_bar(console):
         yield _logged_progress(task, total)
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), _Rate(), TimeRemainingColumn())
+    # Without markup, because rich would take the brackets in a name of a file for it.
+    description = TextColumn("{task.description}", markup=False)
+    columns = (description, BarColumn(), MofNCompleteColumn(), _Rate(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as bar:
         key = bar.add_task(task, total=total)
         yield lambda lines: bar.advance(key, lines)

@@ -24,8 +24,9 @@ def test_on_a_terminal_rich_draws_tables_and_text_is_not_markup(
 ) -> None:
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     monkeypatch.setenv("TERM", "dumb")
-    print_table("title", HEADER, ROWS)
+    print_table("a[/b] [de]", HEADER, ROWS)
     shown = re.sub(r"\x1b\[[\d;]*m", "", capsys.readouterr().out)
+    assert shown.split("\n")[0].rstrip() == "a[/b] [de]"
     assert "───" in shown
     assert re.search(r"^ +\[bold\]a +9\.50 +x", shown, re.MULTILINE)
 

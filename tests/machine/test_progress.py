@@ -42,12 +42,12 @@ def test_work_without_a_known_end_has_a_speed_and_no_time_left(
 def test_on_a_terminal_there_is_a_bar(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     monkeypatch.setenv("TERM", "xterm")
-    with progress("working", 10) as advance:
+    with progress("writing a[/b] [de]", 10) as advance:
         for _ in range(10):
             advance(1)
     printed = capsys.readouterr()
     assert printed.out == ""
-    assert "working" in printed.err
+    assert "writing a[/b] [de]" in printed.err
     assert "10/10" in printed.err
 
 
