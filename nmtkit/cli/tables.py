@@ -27,7 +27,8 @@ def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]
     # As Text, because rich would take the brackets in a name of a file for markup.
     table = Table(title=Text(title), title_justify="left", box=box.SIMPLE_HEAD)
     for name, right in zip(header, numeric, strict=True):
-        table.add_column(Text(name), justify="right" if right else "left")
+        # On a narrow terminal, long words continue on the next line; by default, rich would cut them.
+        table.add_column(Text(name), justify="right" if right else "left", overflow="fold")
     for row in rows:
         table.add_row(*map(Text, row))
     Console().print(table)
