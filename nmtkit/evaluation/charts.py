@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 COLOURS = 8  # --c0 to --c7 of the style sheet
 WIDTH, HEIGHT = 440, 280
-LEFT, RIGHT, TOP, BOTTOM = 60, 14, 10, 48  # margins of the plot
+LEFT, RIGHT, TOP, BOTTOM = 70, 24, 10, 48  # margins of the plot, with room for the longest tick, such as 2.5e-14
 MAX_DRAWN = 1e100  # larger values, which would make the axis overflow, and NaN are not drawn
 CELL, LETTER = 18, 7.4  # the size of a square in a heat map, and the width of a letter of its fixed-width font
 

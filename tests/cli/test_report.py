@@ -29,11 +29,12 @@ def write_run(folder: Path, preset: str, train_errors: bool) -> None:
     ModelFolder(folder).write_config(load_preset(preset))
     run = ModelFolder(folder)
     for epoch in (1, 2, 3):
-        seen = {"update": 100 * epoch, "epoch": epoch}
-        log_metrics(run, {"kind": "train", **seen, "loss": 4 / epoch, "lr_factor": 1.0, "tokens": 5000 * epoch})
+        seen = {"update": 365 * epoch, "epoch": epoch}
+        rate = {"lr": 0.012 / epoch} if train_errors else {}
+        log_metrics(run, {"kind": "train", **seen, "loss": 4 / epoch, "lr_factor": 1.0, "tokens": 5000 * epoch, **rate})
         errors = {"train_token_error_rate": 0.5 / epoch} if train_errors else {}
         valid = {"cross_entropy": 5 / epoch, "token_error_rate": 0.6 / epoch, "bleu": 10.0 * epoch}
-        valid |= {"chrf2": 15.5 * epoch} if train_errors else {}  # older versions logged neither
+        valid |= {"chrf2": 15.5 * epoch} if train_errors else {}  # older versions logged none of these
         log_metrics(run, {"kind": "valid", **seen, **valid, **errors})
 
 
