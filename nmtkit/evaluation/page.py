@@ -37,8 +37,8 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], words: int = 1) 
 
 
 def terms(pairs: Sequence[tuple[str, str]]) -> str:
-    """A list of names with their descriptions."""
-    items = (f"<dt>{escape(name)}</dt><dd>{escape(text) or '&nbsp;'}</dd>" for name, text in pairs)
+    """A list of names with their descriptions, each in the direction of its own text."""
+    items = (f'<dt>{escape(name)}</dt><dd dir="auto">{escape(text) or "&nbsp;"}</dd>' for name, text in pairs)
     return f"<dl>{''.join(items)}</dl>"
 
 

@@ -107,6 +107,15 @@ def test_a_page_has_every_part_and_needs_nothing_else(nmtkit: Run) -> None:
     assert f"translated in {resolve('auto', torch.device(device))} on {device};" in page.words
 
 
+def test_text_that_is_written_from_right_to_left_is_shown_so(nmtkit: Run, folder: Path) -> None:
+    for side in ("src", "tgt"):
+        (folder / f"data/test.raw.{side}").write_text("a b c (d).\n" * 4 + "مرحبا، كيف حالك؟\n")
+    assert nmtkit("report").status == 0
+    text = Path("report.html").read_text("utf-8")
+    assert '<dt>reference</dt><dd dir="auto">مرحبا، كيف حالك؟</dd>' in text
+    assert "<dd>" not in text
+
+
 def test_one_model_is_enough_and_lines_can_be_chosen(nmtkit: Run) -> None:
     assert nmtkit("report", "--lines", "2,1", "--count", "1", "-o", "one.html").status == 0
     text = Path("one.html").read_text("utf-8")
