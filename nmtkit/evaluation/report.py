@@ -160,15 +160,14 @@ def _scores(histories: Sequence[History], comparison: Comparison) -> str:
 
 def training_charts(histories: Sequence[History]) -> str:
     """Charts of the training logs, with a line for each run, and of checkpoints on the test set."""
-    loss, by_tokens, bleu, chrf2, rates, speeds, errors, both, test = [], [], [], [], [], [], [], [], []
+    loss, test_loss, by_tokens, bleu, chrf2, rates, speeds, errors, both, test = [], [], [], [], [], [], [], [], [], []
     for colour, history in enumerate(histories):
         name, train, valid = history.name, history.train, history.valid
         dev_errors = _points(valid, "token_error_rate", 100)
         train_errors = _points(valid, "train_token_error_rate", 100)
         loss.append(Series(f"{name}, train", _points(train, "loss"), colour, dashed=True))
         loss.append(Series(f"{name}, dev", _points(valid, "cross_entropy"), colour))
-        # Another colour, because these points may be on the line of the development set.
-        loss.append(Series(f"{name}, test", _points(history.test, "cross_entropy"), colour + len(histories)))
+        test_loss.append(Series(name, _points(history.test, "cross_entropy"), colour))
         by_tokens.append(Series(name, _against(_points(train, "tokens"), _points(valid, "cross_entropy")), colour))
         bleu.append(Series(name, _points(valid, "bleu"), colour))
         chrf2.append(Series(name, _points(valid, "chrf2"), colour))
@@ -183,6 +182,7 @@ def training_charts(histories: Sequence[History]) -> str:
     drawn = [
         ("Cross-entropy by updates", "updates", "nats per token", loss),
         ("Dev cross-entropy by tokens", "target tokens seen", "nats per token", by_tokens),
+        ("Test cross-entropy by updates", "updates", "nats per token", test_loss),
         ("Dev BLEU by updates", "updates", "BLEU", bleu),
         ("Dev chrF2 by updates", "updates", "chrF2", chrf2),
         ("Learning rate", "updates", "learning rate", rates),

@@ -157,7 +157,7 @@ def test_report_measures_the_checkpoints_and_the_pairs_that_contrast_reads(folde
     assert outcome.status == 0, outcome.err
     page = Path("report.html").read_text("utf-8")
     assert "<figcaption>Token errors, test against train" in page
-    assert "run, test</li>" in page
+    assert "<figcaption>Test cross-entropy by updates" in page
     assert "<figcaption>Accuracy by distance" in page
     assert "<td>b</td>" in page
     share = f"{100 * accuracies['type'][-1]['accuracy']:.1f}"
