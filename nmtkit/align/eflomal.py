@@ -2,8 +2,10 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from nmtkit.errors import UserError
@@ -24,9 +26,21 @@ def align_with_eflomal(src: Path, tgt: Path, forward: Path, reverse: Path) -> No
         remedy = "pip install 'nmtkit[align]' (needs a C compiler), or pass another aligner's output as `pharaoh`"
         raise UserError(f"the aligner {_PROGRAM} is not installed; {remedy}")
     command = [program, "--overwrite", *map(str, ("-s", src, "-t", tgt, "-f", forward, "-r", reverse))]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace")
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True, errors="replace"
+    ) as process:
+        try:
+            out, err = process.communicate()
+        except BaseException:
+            # As after Ctrl-C, it ends the program that it runs itself, which would outlive it if it were killed.
+            process.send_signal(signal.SIGINT)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=5)
+            process.kill()
+            raise
     lines = count_lines(src)
-    if done.returncode or any(not path.exists() or count_lines(path) != lines for path in (forward, reverse)):
-        last = (done.stdout + done.stderr).strip().rpartition("\n")[2]
-        reason = f"status {done.returncode}: {last or 'no message'}"
+    if process.returncode or any(not path.exists() or count_lines(path) != lines for path in (forward, reverse)):
+        last = (out + err).strip().rpartition("\n")[2]
+        reason = f"status {process.returncode}: {last or 'no message'}"
         raise UserError(f"{program} failed with {reason}; fix that, or pass another aligner's output as `pharaoh`")

@@ -1,4 +1,8 @@
+import os
+import signal
 import sys
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -61,3 +65,28 @@ def test_the_error_of_eflomal_is_passed_on(align: Callable[[str], None]) -> None
 def test_an_aligner_that_omits_lines_is_an_error(align: Callable[[str], None], code: str) -> None:
     with pytest.raises(UserError, match="failed with status 0: no message"):
         align(code)
+
+
+def test_the_program_that_eflomal_runs_itself_ends_with_the_command(
+    align: Callable[[str], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    child = tmp_path / "child"
+
+    def terminate() -> None:
+        deadline = time.monotonic() + 30
+        while not (child.exists() and child.read_text()) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    before = signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # as the command line does
+    threading.Thread(target=terminate).start()
+    try:
+        with pytest.raises(SystemExit):
+            align(
+                "import signal, subprocess; signal.signal(signal.SIGINT, signal.default_int_handler); "
+                f"subprocess.run(['sh', '-c', 'echo $$ > {child}; exec sleep 60'])"
+            )
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(child.read_text()), 0)
