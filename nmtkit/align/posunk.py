@@ -200,17 +200,19 @@ def respelled(
 
     A name is a capitalised word that is ``split`` (S,) into subwords and not in the lexicon: it is rare in the training
     data, so the model guesses its spelling. A copy of it replaces the target word with the highest attention weight on
-    it and the neighbours that also attend to it, but never a word that the lexicon has as the translation of a source
-    word. Names that are already in the target are skipped. looks (T, S): attention weights. read, written (S,): as in
-    ``replace_unknown``.
+    it and the neighbours that also attend to it, but never a word that is a source word itself or, in the lexicon, the
+    translation of one. Names that are already in the target are skipped. looks (T, S): attention weights. read, written
+    (S,): as in ``replace_unknown``.
     """
     best = lexicon.best
     names = [s for s, word in enumerate(written) if split[s] and is_capitalised(word) and word not in target]
     names = [s for s in names if read[s] not in best and read[s].lower() not in best]
     if not names:
         return {}
-    translations = {translation for word in read for translation in lexicon.translations.get(word, ())}
-    free = [word not in translations and any(map(str.isalnum, word)) for word in target]
+    right = {translation for word in read for translation in lexicon.translations.get(word, ())}
+    # Of a word that the target has more often than the source, some may be wrong.
+    right |= {word for word in target if target.count(word) <= written.count(word)}
+    free = [word not in right and any(map(str.isalnum, word)) for word in target]
     places = dict[int, tuple[int, int]]()
     for s in names:
         candidate = [unused and weight >= LEAST for unused, weight in zip(free, looks[:, s].tolist(), strict=True)]

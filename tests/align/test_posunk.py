@@ -304,6 +304,13 @@ def test_only_misspelled_names_are_replaced(name: str) -> None:
         assert placed(other, f"the {name}", looks) == {}
 
 
+def test_a_name_does_not_replace_the_copy_of_another_source_word() -> None:
+    looks = [[0.3, 0.7], [0.2, 0.8], [0.1, 0.9]]
+    assert placed("Ze mes Talamanca", "Talamanca Zebulonka", looks) == {1: (0, 2)}
+    assert placed("Talamanca", "Talamanca Zebulonka", looks[:1]) == {}
+    assert placed("Talamanca Talamanca", "Talamanca Zebulonka", [[0.9, 0], [0.2, 0.8]]) == {1: (1, 2)}
+
+
 def test_a_word_of_the_lexicon_at_the_beginning_is_no_name() -> None:
     assert placed("Zemes", "Zebulonka the", [[0.9, 0.1]]) == {0: (0, 1)}
     assert placed("Zemes", "The Rome", [[0.9, 0.1]]) == {}
