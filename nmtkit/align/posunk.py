@@ -32,7 +32,7 @@ _LEAST_WEIGHT = 0.055  # minimum weight of a source word, because links to known
 _NEAR = {0: 1.0, 1: 0.5, 2: 0.25}  # by distance from an explicit position
 
 _SENTENCE_END = regex.compile(TERMINAL)
-_OPENING = frozenset("([\"'“‘„‚«‹»›¿¡")  # may precede the first word of a sentence
+OPENING = frozenset("([\"'“‘„‚«‹»›¿¡")  # may precede the first word of a sentence
 
 # Numbers, dates and times; e-mail addresses; URLs.
 _AS_TYPED = re.compile(r"[+-]?\d+(?:[.,:/’'-]\d+)*%?|[^@\s]+@[^@\s]+\.[^@\s]+|(?:[a-z]+://|www\.)\S+", re.IGNORECASE)
@@ -183,7 +183,7 @@ def match(looks: Mapping[int, Sequence[float]], weights: Mapping[int, float]) ->
 
 def _begins(words: Sequence[str], place: int) -> bool:
     """True if a sentence begins at this position: the first word, or after sentence-final punctuation."""
-    while place and words[place - 1].strip(JOINER) in _OPENING:
+    while place and words[place - 1].strip(JOINER) in OPENING:
         place -= 1
     return place == 0 or _SENTENCE_END.fullmatch(words[place - 1].strip(JOINER)) is not None
 

@@ -41,6 +41,7 @@ class Edges:
     unfinished: frozenset[int]  # ids after which the word goes on, as after the "@@" of BPE
     continuing: frozenset[int]  # ids that go on with a word, as those without the mark of SentencePiece
     final: frozenset[int]  # ids after which a sentence begins
+    opening: frozenset[int]  # ids that may precede the first word of a sentence
 
 
 class Automaton:
@@ -100,6 +101,7 @@ class Automaton:
         moved = (expected & at) << 1
         begins = 0 if word in self._edges.unfinished else self._begins
         begins |= self._initial if word in self._edges.final else 0
+        begins |= self._initial & expected if word in self._edges.opening else 0
         complete, shared = list[int](), list[int]()
         for place in _bits(moved & self._complete):
             number, _ = self._forms[place]
@@ -190,7 +192,7 @@ class Constraints:
         """The automaton of each sentence of a batch; places: those of ids in the shortlist that search has, if any."""
         edges, own = self.edges, [self.terms[i] for i in batch]
         if places is not None:
-            sets = (edges.unfinished, edges.continuing, edges.final)
+            sets = (edges.unfinished, edges.continuing, edges.final, edges.opening)
             edges = Edges(*(frozenset(places[id] for id in ids if id in places) for ids in sets))
             own = [
                 [[form._replace(ids=tuple(places[id] for id in form.ids)) for form in term] for term in terms]

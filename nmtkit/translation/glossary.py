@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import NamedTuple
 
+from nmtkit.align.posunk import OPENING
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError
 from nmtkit.search.constraints import Automaton, Edges, Form, Term
@@ -59,7 +60,7 @@ class Glossary:
     def found(self, tokens: list[str]) -> list[Occurrence]:
         """The terms of a line, each once, left to right without overlap; of terms with the same start, the longest.
 
-        The first word of a sentence may have a capital that it lacks in the glossary.
+        The first word of a sentence, also after an opening mark, may have a capital that it lacks in the glossary.
         """
         words, numbers = self.reader.words(tokens), self.reader.word_numbers(tokens)
         found, place = dict[str, Occurrence](), 0
@@ -73,7 +74,8 @@ class Glossary:
     def _longest(self, words: list[str], place: int) -> tuple[str | None, int]:
         """The longest term that begins at this word and its number of words, or None and 1."""
         firsts = [words[place]]
-        if place == 0 or SENTENCE_END.search(letters(words[place - 1])):
+        before = next((word for word in map(letters, reversed(words[:place])) if word not in OPENING), None)
+        if before is None or SENTENCE_END.search(before):
             firsts.append(_with_first(words[place], partial(lower, language=self.reader.side.case)))
         for first in firsts:
             for length, source in self._beginning.get(first, ()):
@@ -130,7 +132,8 @@ def edges_of(writer: TextPipeline, vocab: Vocabulary) -> Edges:
     unfinished = (i for i, word in words if isinstance(writer.segmenter, Segmenter) and word.endswith("@@"))
     continuing = (i for i, word in words if isinstance(writer.segmenter, SentencePieces) and not word.startswith(MARK))
     final = (i for i, word in words if SENTENCE_END.search(letters(word)))
-    return Edges(frozenset(unfinished), frozenset(continuing), frozenset(final))
+    opening = (i for i, word in words if letters(word) in OPENING)
+    return Edges(*map(frozenset, (unfinished, continuing, final, opening)))
 
 
 def met(occurrences: Sequence[Occurrence], ids: Sequence[int], edges: Edges) -> Iterator[tuple[Met, int, list[str]]]:

@@ -19,10 +19,12 @@ from nmtkit.symbols import EOS, UNK
 from tests.search.found import translate_ids
 from tests.search.test_beam import Table, batch, configs, enumerate_all, same, sources
 
-PLAIN = Edges(frozenset(), frozenset(), frozenset())
-BPE = Edges(frozenset({5}), frozenset(), frozenset({4}))  # after 5 a word goes on, after 4 a sentence begins
-PIECES = Edges(frozenset(), frozenset({5}), frozenset())  # 5 goes on with a word
-EDGES = (PLAIN, BPE, PIECES)
+NO = frozenset[int]()
+PLAIN = Edges(NO, NO, NO, NO)
+BPE = Edges(frozenset({5}), NO, frozenset({4}), NO)  # after 5 a word goes on, after 4 a sentence begins
+PIECES = Edges(NO, frozenset({5}), NO, NO)  # 5 goes on with a word
+QUOTES = Edges(NO, NO, frozenset({4}), frozenset({5}))  # 5 may precede the first word of a sentence
+EDGES = (PLAIN, BPE, PIECES, QUOTES)
 
 forms = st.builds(Form, st.lists(st.sampled_from([UNK, 4, 5]), min_size=1, max_size=2).map(tuple), st.just(False))
 initial = st.builds(Form, st.lists(st.sampled_from([UNK, 4, 5]), min_size=1, max_size=2).map(tuple), st.booleans())
@@ -39,11 +41,14 @@ def contains(ids: Sequence[int], own: Sequence[Term], edges: Edges) -> bool:
     def at(place: int, form: Form) -> bool:
         end = place + len(form.ids)
         before = ids[place - 1] if place else None
+        first = place
+        while first and ids[first - 1] in edges.opening:
+            first -= 1
         return (
             tuple(ids[place:end]) == form.ids
             and before not in edges.unfinished
             and not (end < len(ids) and ids[end] in edges.continuing)
-            and (not form.initial or before is None or before in edges.final)
+            and (not form.initial or first == 0 or before in edges.final or ids[first - 1] in edges.final)
         )
 
     every = [

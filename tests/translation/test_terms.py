@@ -106,6 +106,9 @@ def test_only_whole_words_match_terms(translator: Translator) -> None:
 def test_the_first_word_of_a_sentence_may_have_a_capital(translator: Translator) -> None:
     assert translated(translator, "B a", (("b", "g"),)).terms == [("b", "g")]
     assert translated(translator, "a . B a", (("b", "g"),)).terms == [("b", "g")]
+    for sentence in ("¿ B a", "a . “ B a", "a . “ ( B a"):
+        assert translated(translator, sentence, (("b", "g"),)).terms == [("b", "g")]
+    assert translated(translator, "a “ B", (("b", "g"),)).terms == []
     assert translated(translator, "a B", (("b", "g"),)).terms == []
     assert translated(translator, "a , B", (("b", "g"),)).terms == []
     assert translated(translator, "b a", (("B", "g"),)).terms == []
@@ -138,13 +141,14 @@ def test_at_the_beginning_of_a_sentence_a_term_has_a_capital(tmp_path: Path, mon
     folder = write_folder(tmp_path / "run")
     side = Side("en", normalize=False, tokenizer="none", segmentation="words")
     (folder / "prep.yaml").write_text(dump_yaml(to_dict(Prep(side, side))))
-    vocab = (folder / "vocab.tgt").read_text().replace("h\t", "G\t")
+    vocab = (folder / "vocab.tgt").read_text().replace("h\t", "G\t").replace("f\t", "¿\t")
     for name in ("src", "tgt"):
         (folder / f"vocab.{name}").write_text(vocab)
     translator = nmtkit.load(folder, device="cpu")
-    [[first]] = translator.answer(["G a"], Request(terms=(("g", "g"),)))
-    assert first.text == "G a"  # which is the form with a capital, so that no search with terms is needed
-    assert first.terms == [("g", "g")]
+    for line in ("G a", "¿ G a"):
+        [[first]] = translator.answer([line], Request(terms=(("g", "g"),)))
+        assert first.text == line  # which has the form with a capital, so that no search with terms is needed
+        assert first.terms == [("g", "g")]
 
 
 @pytest.mark.parametrize(
