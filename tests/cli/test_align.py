@@ -113,6 +113,13 @@ def test_links_of_another_aligner_are_used_unchanged(nmtkit: Run, data: Path, tm
     assert not (data / "dev.align").exists()
 
 
+def test_links_of_another_aligner_leave_those_of_the_development_text(nmtkit: Run, data: Path, tmp_path: Path) -> None:
+    (data / "dev.align").write_text("0-0\n")
+    (tmp_path / "links").write_text("0-1 1-0\n\n")
+    assert nmtkit("align", "--pharaoh", "links").status == 0
+    assert (data / "dev.align").read_text() == "0-0\n"
+
+
 def test_links_of_another_aligner_may_come_from_a_pipe(
     nmtkit: Run, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
