@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -97,16 +97,13 @@ def _column(path: Path, column: int) -> Iterator[bytes]:
 def _memory(path: Path, language: str) -> Iterator[bytes]:
     """The text of each unit of a translation memory (TMX) in a language as a line, empty if the unit has none.
 
-    A language without region is that of any region (es: es-ES, es-MX), and the other way round. Raises UserError if the
-    file is not TMX or has no text in the language.
+    Raises UserError if the file is not TMX or has no text in the language (see ``text_in``).
     """
-    wanted, seen, found = _tag(language), set[str](), False
+    seen, found = set[str](), False
     for unit in _units(path):
         texts = {_tag(text.get(_XML_LANG, text.get("lang", ""))): text.find("seg") for text in unit.iter("tuv")}
         seen.update(texts)
-        tags = sorted(texts, key=lambda tag: tag != wanted)  # the language itself first
-        similar = (tag for tag in tags if f"{tag}-".startswith(f"{wanted}-") or wanted.startswith(f"{tag}-"))
-        segment = texts.get(next(similar, ""))
+        segment = text_in(texts, language)
         found |= segment is not None
         line = "" if segment is None else re.sub("[ \t\r\n]+", " ", _without_code(segment))
         yield line.encode() + b"\n"
@@ -136,6 +133,18 @@ def _units(path: Path) -> Iterator[Element]:
         raise UserError(f"{path}: cannot be read as XML ({error}); {remedy}") from None
     if root is None or root.tag != "tmx":
         raise UserError(f"{path}: is not TMX; export the translation memory again")
+
+
+def text_in(texts: Mapping[str, T], language: str) -> T | None:
+    """The text in a language, of texts by language: of several, that of the same region, or else the first.
+
+    A language without region is that of any region (es: es-ES, es-MX), and the other way round; es-ES is not es-MX.
+    """
+    wanted = _tag(language)
+    tags = sorted(texts, key=lambda tag: _tag(tag) != wanted)  # the language itself first
+    similar = (tag for tag in tags if f"{_tag(tag)}-".startswith(f"{wanted}-") or wanted.startswith(f"{_tag(tag)}-"))
+    tag = next(similar, None)
+    return None if tag is None else texts[tag]
 
 
 def _tag(language: str) -> str:

@@ -23,6 +23,7 @@ from nmtkit.documents.places import Places, without_forms
 from nmtkit.documents.segment import Segment
 from nmtkit.documents.text import byte_order_mark, decoded, encoded, guessed, line_end
 from nmtkit.errors import UserError
+from nmtkit.lines import text_in
 from nmtkit.text.placeholders import PLACEHOLDERS
 from nmtkit.text.scripts import base_language
 
@@ -288,9 +289,10 @@ def _read_inline(source: Element) -> Segment:
 def read_tmx(data: bytes, languages: tuple[str, str]) -> Places:
     """Read a translation memory: each unit with a text in the source language gets one in the target language.
 
-    languages: source and target. Raises UserError if it is not TMX, or if a unit's source is in another language.
+    languages: source and target; ``text_in`` has the rule. A source text may be of another region than the model's.
+    Raises UserError if the file is not TMX, or if a unit's source is in another language.
     """
-    file, (source_language, language) = Xml(data), map(str.lower, languages)
+    file, (source_language, language) = Xml(data), languages
     root = file.tree.getroot()
     header = root.find("header")
     if root.tag != "tmx" or header is None:
@@ -298,11 +300,11 @@ def read_tmx(data: bytes, languages: tuple[str, str]) -> Places:
     places = Places(file.write)
     for unit in root.iter("tu"):
         of = unit.get("srclang", header.get("srclang", "")).lower()
-        texts = {_language(text): text for text in unit.findall("tuv")}
-        source, there = (
-            next((texts[name] for name in (of, *texts) if name in texts and base_language(name) == wanted), None)
-            for wanted in map(base_language, (source_language, language))
-        )
+        by_source = sorted(unit.findall("tuv"), key=lambda text: _language(text) != of)  # the unit's source first
+        texts = {_language(text): text for text in by_source}
+        source, there = text_in(texts, source_language), text_in(texts, language)
+        if source is None:  # of another region
+            source = text_in(texts, base_language(source_language))
         if _words(there):
             continue
         if source is None and of != "*all*":

@@ -1,11 +1,14 @@
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import polib
 import pytest
 
+from nmtkit.documents.formats import read_document
 from nmtkit.documents.segment import Segment
 from nmtkit.errors import UserError
+from nmtkit.lines import read_lines
 from tests.documents.files import FILES, PO, TMX, XLIFF, XLIFF2, capitals, read
 
 
@@ -291,6 +294,22 @@ def test_of_the_texts_of_a_memory_that_in_the_language_of_the_model_is_translate
     ):
         file = TMX.replace('srclang="en"', f'srclang="{declared}"').replace("<tu>", f"<tu>{unit}</tu><tu>", 1)
         assert texts("a.tmx", file)[0] == text
+
+
+def test_documents_and_parallel_text_choose_the_same_text_of_a_memory(tmp_path: Path) -> None:
+    """The one in the language itself, or else one without region or of any; a source may be of another region."""
+    body = "".join(f'<tuv xml:lang="{code}"><seg>{code}</seg></tuv>' for code in ("pt-PT", "pt-BR", "zh-CN", "es"))
+    file = f'<tmx version="1.4"><header srclang="*all*"/><body><tu>{body}</tu></body></tmx>'
+    (tmp_path / "a.tmx").write_text(file)
+
+    def translated(source: str, target: str) -> list[str]:
+        return [segment.text for segment in read_document("a.tmx", file.encode(), [], (source, target)).segments]
+
+    for language, chosen in (("pt-BR", "pt-BR"), ("pt_PT", "pt-PT"), ("pt", "pt-PT"), ("es-MX", "es")):
+        assert translated(language, "gn") == list(read_lines(f"{tmp_path}/a.tmx:{language}")) == [chosen]
+        assert not translated("zh", language)  # it has this translation
+    assert translated("es-ES", "pt-AO") == translated("es-ES", "zh-TW") == ["es"]
+    assert translated("zh-TW", "gn") == ["zh-CN"]
 
 
 def test_a_memory_from_another_language_is_refused_if_it_lacks_a_translation() -> None:
