@@ -16,11 +16,12 @@ import time
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
+from html.entities import html5
 from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any, BinaryIO, Literal, TextIO, TypeVar, cast, overload
 from uuid import uuid4
-from xml.etree.ElementTree import Element, ParseError, XMLPullParser
+from xml.etree.ElementTree import Element, ParseError, XMLParser, XMLPullParser
 
 import zstandard
 
@@ -112,15 +113,20 @@ def _memory(path: Path, language: str) -> Iterator[bytes]:
 
 
 def _units(path: Path) -> Iterator[Element]:
-    """The units of a translation memory. Raises UserError if it is not TMX."""
-    parser: Any = XMLPullParser(["start", "end"])
+    """The units of a translation memory, without namespaces. Raises UserError if it is not TMX."""
+    xml: Any = XMLParser()
+    xml.entity.update((name.rstrip(";"), characters) for name, characters in html5.items())  # used if a DTD is named
+    parser: Any = XMLPullParser(["start", "end"], _parser=xml)
     root = body = None
     try:
-        for line in _lines_of_file(path):
+        for number, line in enumerate(_lines_of_file(path)):
+            if number == 0:  # the parser would take UTF8 for an encoding of one byte per character
+                line = re.sub(rb"""(<\?xml[^>]*encoding=["'])utf_?8(?=["'])""", rb"\1UTF-8", line, flags=re.IGNORECASE)
             for start in range(0, len(line), _BLOCK):  # because all units may be on one line
                 parser.feed(line[start : start + _BLOCK])
                 for event, element in parser.read_events():
                     if event == "start":
+                        element.tag = element.tag.rpartition("}")[2]
                         root = element if root is None else root
                         body = element if element.tag == "body" else body
                     elif element.tag == "tu":

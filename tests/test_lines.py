@@ -115,6 +115,23 @@ def test_a_translation_memory_is_a_text_in_each_language(
     assert list(read_lines(f"{memory}:gn")) == ["Peteĩ ha mokõi.", "", "Irundy, po. Poteĩ."]
 
 
+@pytest.mark.parametrize(
+    ("written", "instead"),
+    [
+        ("<tmx ", '<tmx xmlns="http://www.lisa.org/tmx14" '),
+        ('"1.0"?>', '"1.0" encoding="UTF8"?>'),
+        ('"1.0"?>', "'1.0' encoding='utf8' standalone='no'?>"),
+        ("ĩ", "&itilde;"),
+    ],
+)
+def test_a_translation_memory_may_have_a_namespace_utf_8_by_another_name_and_entities_of_html(
+    tmp_path: Path, written: str, instead: str
+) -> None:
+    (tmp_path / "text.tmx").write_text(MEMORY.replace(written, instead, 1))
+    assert list(read_lines(f"{tmp_path}/text.tmx:es")) == ["Uno & dos.", "¡Tres!", ""]
+    assert list(read_lines(f"{tmp_path}/text.tmx:gn")) == ["Peteĩ ha mokõi.", "", "Irundy, po. Poteĩ."]
+
+
 XML_TEXT = st.text(st.sampled_from(re.sub("[\x00-\x08\x0b\x0c\x0e-\x1f]", "", STRANGE) + "\n<&"))
 
 

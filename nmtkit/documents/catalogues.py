@@ -294,13 +294,13 @@ def read_tmx(data: bytes, languages: tuple[str, str]) -> Places:
     """
     file, (source_language, language) = Xml(data), languages
     root = file.tree.getroot()
-    header = root.find("header")
-    if root.tag != "tmx" or header is None:
+    header = root.find("{*}header")
+    if local_name(root) != "tmx" or header is None:
         raise UserError("is not TMX")
     places = Places(file.write)
-    for unit in root.iter("tu"):
+    for unit in root.iter("{*}tu"):
         of = unit.get("srclang", header.get("srclang", "")).lower()
-        by_source = sorted(unit.findall("tuv"), key=lambda text: _language(text) != of)  # the unit's source first
+        by_source = sorted(unit.findall("{*}tuv"), key=lambda text: _language(text) != of)  # the unit's source first
         texts = {_language(text): text for text in by_source}
         source, there = text_in(texts, source_language), text_in(texts, language)
         if source is None:  # of another region
@@ -309,8 +309,8 @@ def read_tmx(data: bytes, languages: tuple[str, str]) -> Places:
             continue
         if source is None and of != "*all*":
             _check_language(of, source_language, "from")
-        elif source is not None and source.find("seg") is not None:
-            places.add(_read_inline(source.find("seg")), partial(_put_tmx, source, there, language))
+        elif source is not None and (segment := source.find("{*}seg")) is not None:
+            places.add(_read_inline(segment), partial(_put_tmx, segment, there, language))
     return places
 
 
@@ -320,7 +320,9 @@ def _language(text: Element) -> str:
 
 
 def _put_tmx(source: Element, target: Element | None, language: str, translated: Segment) -> None:
-    """Write the translation of a text of a TMX into ``target``, by default a new one after the others."""
+    """Write the translation of the segment ``source`` into ``target``, by default a new text after the others."""
     if target is None:
-        target = etree.SubElement(source.getparent(), "tuv", {_LANG: language, "creationtool": "nmtkit"})
-    write_markup(etree.SubElement(target, "seg") if target.find("seg") is None else target.find("seg"), translated)
+        text = source.getparent()
+        target = etree.SubElement(text.getparent(), text.tag, {_LANG: language, "creationtool": "nmtkit"})
+    segment = target.find("{*}seg")
+    write_markup(etree.SubElement(target, source.tag) if segment is None else segment, translated)

@@ -281,7 +281,8 @@ def test_files_that_are_too_large_for_a_tree_are_refused() -> None:
 def test_a_memory_gets_the_texts_that_it_lacks_in_the_language() -> None:
     added = '<tuv xml:lang="fr" creationtool="nmtkit"><seg>THE <bpt i="1">b</bpt>GIRL<ept i="1">b</ept>.</seg></tuv>'
     end = '<ept i="1">b</ept>.</seg></tuv>'
-    assert capitals("a.tmx").decode() == TMX.replace(f"girl{end}", f"girl{end}{added}")
+    for file in (TMX, TMX.replace("<tmx ", '<tmx xmlns="http://www.lisa.org/tmx14" ')):
+        assert capitals("a.tmx", file.encode()).decode() == file.replace(f"girl{end}", f"girl{end}{added}")
 
 
 def test_of_the_texts_of_a_memory_that_in_the_language_of_the_model_is_translated() -> None:
