@@ -96,8 +96,10 @@ class Xml:
         if self.tree.docinfo.doctype and (expanded := _ENTITY.sub(_reference, data)) != data:
             self.tree = etree.ElementTree(etree.fromstring(expanded, _PARSER))
         declared = re.match(rb"(?:\xef\xbb\xbf)?(?:<\?xml[^>]*\?>\s*)?", data)
-        self._before, self._after = declared[0] if declared else b"", b"\n" if data.endswith(b"\n") else b""
-        self._end = b"\n" if b"\0" in data else line_end(data.decode("latin-1")).encode()  # zero bytes: UTF-16
+        self._before, self._after, self._end = declared[0] if declared else b"", b"", b"\n"
+        if b"\0" not in data:  # in UTF-16, half a character is no line end
+            self._after = b"\n" if data.endswith(b"\n") else b""
+            self._end = line_end(data.decode("latin-1")).encode()
 
     def write(self) -> bytes:
         """The file, with its declaration, its byte order mark and its line ends as they were."""

@@ -285,6 +285,13 @@ def test_a_memory_gets_the_texts_that_it_lacks_in_the_language() -> None:
         assert capitals("a.tmx", file.encode()).decode() == file.replace(f"girl{end}", f"girl{end}{added}")
 
 
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_a_memory_in_utf_16_gets_texts_in_utf_16(encoding: str) -> None:
+    written = capitals("a.tmx", ("\ufeff" + TMX.replace("UTF-8", "UTF-16")).encode(encoding))
+    body = slice(TMX.index("<!DOCTYPE"), -1)
+    assert written.decode("utf-16").endswith(capitals("a.tmx").decode()[body])
+
+
 def test_of_the_texts_of_a_memory_that_in_the_language_of_the_model_is_translated() -> None:
     german, english, british = (f'<tuv xml:lang="{code}"><seg>{code}</seg></tuv>' for code in ("de", "en-US", "en-GB"))
     for declared, unit, text in (
