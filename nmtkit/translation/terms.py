@@ -1,6 +1,7 @@
 """Reading glossaries: tab-separated text, CSV, TBX."""
 
 import csv
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,8 +14,9 @@ def read_terms(path: Path) -> Terms:
     """The terms of a file: source term, tab, translation, with "|" between alternative forms of the translation.
 
     A third column is a comment, as in OmegaT's glossaries, and so is a line without a tab that begins with "#". A .csv
-    file has commas instead of tabs, and .tbx is TBX, where several translations of a term are alternative forms. Raises
-    UserError for any other line, for a file without terms, and for TBX without lxml.
+    file has commas instead of tabs, or semicolons if its first line has more of them, as Excel writes where 1.5 is 1,5;
+    .tbx is TBX, where several translations of a term are alternative forms. Raises UserError for any other line, for a
+    file without terms, and for TBX without lxml.
     """
     kind = path.suffix.lower()
     terms = tuple(_tbx(path) if kind == ".tbx" else _rows(path, "," if kind == ".csv" else "\t"))
@@ -26,15 +28,17 @@ def read_terms(path: Path) -> Terms:
 def _rows(path: Path, separator: str) -> Iterator[tuple[str, str]]:
     """The terms of a text file."""
     for number, line in enumerate(read_lines(path), 1):
+        if number == 1 and separator == ",":
+            separator = max(",;", key=re.sub('"[^"]*"', "", line).count)
         try:
-            cells = next(csv.reader([line]), []) if separator == "," else line.split(separator)
+            cells = line.split("\t") if separator == "\t" else next(csv.reader([line], delimiter=separator), [])
         except csv.Error as error:  # a very long field
             raise UserError(f"{path}:{number}: not valid CSV: {error}") from None
         if not line.strip() or (line.startswith("#") and len(cells) == 1):
             continue
         source, target, *_ = [cell.strip() for cell in cells] + ["", ""]
         if not source or not target:
-            name = "comma" if separator == "," else "tab"
+            name = {",": "comma", ";": "semicolon", "\t": "tab"}[separator]
             raise UserError(f"{path}:{number}: expected a source term, a {name} and its translation; found {line!r}")
         if not all(map(str.strip, target.split(FORMS))):
             raise UserError(f"{path}:{number}: {target!r} {EMPTY_FORM}")

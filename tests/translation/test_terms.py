@@ -201,6 +201,8 @@ def test_terms_are_read_from_lines_with_tabs_and_from_csv(tmp_path: Path) -> Non
     assert read_terms(tmp_path / "a.tsv") == (("#1", "numéro un"),)
     (tmp_path / "a.csv").write_text('dog,chien\n"red, hot",brûlant,note\n')
     assert read_terms(tmp_path / "a.csv") == (("dog", "chien"), ("red, hot", "brûlant"))
+    (tmp_path / "a.csv").write_text('"dog, big";chien;note\nred, hot;"brûlant; chaud"\n')
+    assert read_terms(tmp_path / "a.csv") == (("dog, big", "chien"), ("red, hot", "brûlant; chaud"))
 
 
 def test_what_tbx_needs_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,6 +239,7 @@ def test_terms_are_read_from_tbx(tmp_path: Path) -> None:
     ("name", "text", "complaint"),
     [("a.tsv", "dog\tchien\ncat\n", r"a.tsv:2: expected a source term, a tab and its translation; found 'cat'"),
      ("a.csv", "dog\n", r"a.csv:1: expected a source term, a comma and its translation; found 'dog'"),
+     ("a.csv", "a;b\n\ndog\n", r"a.csv:3: expected a source term, a semicolon and its translation; found 'dog'"),
      ("a.tsv", "dog\tchien|\n", r"a.tsv:1: 'chien|' has an empty form; "), ("a.tsv", "\n", r"a.tsv: has no terms"),
      ("a.csv", "d" * 200_000, r"a.csv:1: not valid CSV: field larger than field limit")],
 )  # fmt: skip
