@@ -85,11 +85,14 @@ def file_of(path: Path | str) -> tuple[Path, int | str | None]:
 def _column(path: Path, column: int) -> Iterator[bytes]:
     """A column (from 1) of a table as lines; blank lines are empty rows.
 
-    Raises UserError for a line that has too few columns.
+    Raises UserError for a line that has too few columns, or for the first line if that is because it is not UTF-8.
     """
+    first = b""
     for number, line in enumerate(_lines_of_file(path), 1):
+        first = first or line
         columns = _content(line).split(b"\t") if line.strip() else [b""] * column
         if len(columns) < column:
+            parse_line(first, path, 1)  # in UTF-16, lines end within a character
             found = f"line {number} has {counted(len(columns), 'column')}, so no column {column}"
             raise UserError(f"{path}: {found}; fix the line, or name another column")
         yield columns[column - 1] + b"\n"
