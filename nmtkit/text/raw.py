@@ -55,15 +55,13 @@ def read_all(raw: Mapping[str, Files], references: Sequence[Path], pool: Workers
         raise UserError(f"{references[0]}: a reference needs a development set; give its two files, too")
     groups = {split: [*files, *(references if split == "dev" else ())] for split, files in raw.items()}
     paths = [path for group in groups.values() for path in group]
-    for file, column in map(file_of, paths):
+    for path in paths:
+        file, _ = file_of(path)
         if not file.exists():
             raise UserError(f"{file}: no such file")
         if not file.is_file():
             raise UserError(f"{file}: not a regular file, which prep needs to read more than once; copy it to a file")
-        if column is None and re.search(r"\.tsv(?:\.gz|\.zst)?$", file.name):
-            raise UserError(f"{file}: a table; name a column of it for each side, as {file}:1")
-        if column is None and re.search(r"\.(?i:tmx)(?:\.gz|\.zst)?$", file.name):
-            raise UserError(f"{file}: a translation memory; name a language of it for each side, as {file}:en")
+        _check_side(path)
     for path in paths:
         cells = islice(raw_lines(path), 10_000) if isinstance(file_of(path)[1], int) else ()
         if number := next((number for number, cell in enumerate(cells, 1) if quoted_as_csv(cell)), None):
@@ -89,6 +87,15 @@ def read_all(raw: Mapping[str, Files], references: Sequence[Path], pool: Workers
         if split in every and every[split][:2] == every["train"]:
             log.warning(f"{raw[split].src}, {raw[split].tgt}: the same text as train, so scores on it are meaningless")
     return every
+
+
+def _check_side(path: Path) -> None:
+    """Raise UserError for a table or a translation memory without a column or a language, of which no text is named."""
+    file, side = file_of(path)
+    if side is None and re.search(r"\.tsv(?:\.gz|\.zst)?$", file.name):
+        raise UserError(f"{file}: a table; name a column of it for each side, as {file}:1")
+    if side is None and re.search(r"\.(?i:tmx)(?:\.gz|\.zst)?$", file.name):
+        raise UserError(f"{file}: a translation memory; name a language of it for each side, as {file}:en")
 
 
 def pairs_of(files: Files) -> Iterator[tuple[str, str]]:
@@ -217,6 +224,7 @@ def has_training_text(folder: Path) -> bool:
 
 def language_of(path: Path) -> str:
     """The language at the end of a name: fr for corpus.fr.gz or memory.tmx:fr. Raises UserError if there is none."""
+    _check_side(path)
     if not (language := _ending(path)) or language in "csv gz raw src tgt tmx tok txt xml zst".split():
         raise UserError(f"{path}: its name does not end in a language; give `src_lang` and `tgt_lang`")
     return language

@@ -625,6 +625,18 @@ def test_a_file_name_without_a_language_asks_for_it(name: str) -> None:
         language_of(Path(name))
 
 
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("a.tmx", "name a language of it .* as a.tmx:en"),
+        ("a.es-gn.tsv.gz", "name a column of it .* as a.es-gn.tsv.gz:1"),
+    ],
+)
+def test_a_memory_or_table_asks_for_its_side_before_the_language(name: str, remedy: str) -> None:
+    with pytest.raises(UserError, match=remedy):
+        language_of(Path(name))
+
+
 def every_rule(prep: Prep) -> Prep:
     return replace(prep, cleaning=Cleaning(drop=("identical", "script", "overlap", "duplicate")))
 
