@@ -40,4 +40,4 @@ def check_choice(name: str, value: str | None, literal: Any) -> None:
 def check_lines(text: Path | str, lines: int, other: Path | str, others: int, remedy: str) -> None:
     """Raise UserError if two texts that correspond line by line, with these names, have different numbers of lines."""
     if lines != others:
-        raise UserError(f"{text} has {counted(lines, 'line')} but {other} has {others}; {remedy}")
+        raise UserError(f"{text} has {counted(lines, 'line')} but {other} has {others:,}; {remedy}")

@@ -16,12 +16,11 @@ import time
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from html.entities import html5
 from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any, BinaryIO, Literal, TextIO, TypeVar, cast, overload
 from uuid import uuid4
-from xml.etree.ElementTree import Element, ParseError, XMLParser, XMLPullParser
+from xml.etree.ElementTree import Element, ParseError, XMLPullParser
 
 import zstandard
 
@@ -117,9 +116,7 @@ def _memory(path: Path, language: str) -> Iterator[bytes]:
 
 def _units(path: Path) -> Iterator[Element]:
     """The units of a translation memory, without namespaces. Raises UserError if it is not TMX."""
-    xml: Any = XMLParser()
-    xml.entity.update((name.rstrip(";"), characters) for name, characters in html5.items())  # used if a DTD is named
-    parser: Any = XMLPullParser(["start", "end"], _parser=xml)
+    parser: Any = XMLPullParser(["start", "end"])
     root = body = None
     try:
         for number, line in enumerate(_lines_of_file(path)):

@@ -124,10 +124,9 @@ def test_a_translation_memory_is_a_text_in_each_language(
         ("<tmx ", '<tmx xmlns="http://www.lisa.org/tmx14" '),
         ('"1.0"?>', '"1.0" encoding="UTF8"?>'),
         ('"1.0"?>', "'1.0' encoding='utf8' standalone='no'?>"),
-        ("ĩ", "&itilde;"),
     ],
 )
-def test_a_translation_memory_may_have_a_namespace_utf_8_by_another_name_and_entities_of_html(
+def test_a_translation_memory_may_have_a_namespace_and_utf_8_by_another_name(
     tmp_path: Path, written: str, instead: str
 ) -> None:
     (tmp_path / "text.tmx").write_text(MEMORY.replace(written, instead, 1))
