@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from nmtkit.cli.options import OUTPUT_FILE, check_output, log, open_output
-from nmtkit.documents.formats import is_document
+from nmtkit.documents.formats import ARCHIVES, is_document
 from nmtkit.errors import UserError, counted
 from nmtkit.lines import beside_lines, check_read_once, raw_lines, real_path
 from nmtkit.options import Option
@@ -130,6 +130,8 @@ def translate(
         lines_only = {"--json": as_json, "--scores": scores != "none"}
         if given := [name for name, value in lines_only.items() if value]:
             raise UserError(f"{given[0]}: is for lines of text, and {input} is a document; leave it out")
+        if output == "-" and input.lower().endswith(ARCHIVES) and sys.stdout.isatty():
+            raise UserError(f"{input}: is a binary file, which a terminal cannot show; name its translation (--output)")
         write_document(DocumentOptions(input, output, request, **vars(options)))
         return
     if options.lexicon and not request.replace_unk and request.shortlist is None and not options.keep:

@@ -33,6 +33,7 @@ _READERS = {
     ".txt": "plain:read_txt",
 }  # fmt: skip
 SUFFIXES = tuple(_READERS)
+ARCHIVES = (".docx", ".pptx", ".odt", ".odp", ".epub")  # binary: packed in zip
 _SAME = {".htm": ".html", ".markdown": ".md", ".xlf": ".xliff", ".pot": ".po"}  # a translated template is a catalogue
 # Their readers need the target language; those of XLIFF and TMX, the source, too.
 _WITH_LANGUAGE = (".html", ".htm", ".xhtml", ".docx", ".pptx", ".epub", ".po", ".pot", ".xliff", ".xlf", ".tmx")

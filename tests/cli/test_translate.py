@@ -120,6 +120,18 @@ def test_a_document_or_a_packed_file_is_not_translated_as_text(filtered: Callabl
     )
 
 
+def test_a_document_that_is_packed_is_not_written_to_a_terminal(
+    folder: Path, nmtkit: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "letter.DOCX").write_bytes(docx(""))
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    assert nmtkit("translate", "letter.DOCX") == (
+        1,
+        "",
+        "nmtkit: error: letter.DOCX: is a binary file, which a terminal cannot show; name its translation (--output)\n",
+    )
+
+
 def test_text_in_utf_16_is_refused_with_its_conversion(filtered: Callable[..., Any]) -> None:
     status, out, err = filtered("a\n".encode("utf-16"))
     assert (status, out) == (1, "")
