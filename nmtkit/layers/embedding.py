@@ -54,21 +54,25 @@ class OutputLayer(nn.Module):
 class TiedOutputLayer(nn.Module):
     """An ``OutputLayer`` whose weight is the table of the target embedding (Press and Wolf 2017).
 
-    The embedding is hidden from PyTorch in a tuple, so that it is counted and saved only once.
+    further: H - E, if the output reads more than E numbers; the weight (V, H) has these columns in addition to the
+    table. The embedding is hidden from PyTorch in a tuple, so that it is counted and saved only once.
     """
 
-    def __init__(self, embedding: WordEmbedding):
+    def __init__(self, embedding: WordEmbedding, further: int = 0):
         super().__init__()
         self._embedding = (embedding,)
-        self.bias = nn.Parameter(torch.zeros(len(embedding.weight)))
+        words = len(embedding.weight)
+        self.further = nn.Parameter(torch.randn(words, further) * 0.01) if further else None
+        self.bias = nn.Parameter(torch.zeros(words))
 
     @property
     def weight(self) -> Tensor:
-        """The table (V, E) of the target embedding."""
-        return self._embedding[0].weight
+        """The table (V, E) of the target embedding, or (V, H) with the further columns."""
+        table = self._embedding[0].weight
+        return table if self.further is None else torch.cat([table, self.further], dim=1)
 
     def forward(self, hidden: Tensor) -> Tensor:
-        """Logits (N, V) for hidden (N, E), in autocast's dtype or float32."""
+        """Logits (N, V) for hidden (N, H), in autocast's dtype or float32."""
         return functional.linear(hidden, self.weight, self.bias)
 
 

@@ -15,7 +15,7 @@ authors' configuration files do not say). The encoder's chains are concatenated 
 
 Loss and gradients equal those of the authors' code in fifteen systems, see ``tests/README.md``.
 
-Beyond the paper: dropout on embeddings and readout (0 in the paper), which small corpora need.
+Beyond the paper: dropout on embeddings and readout (0 in the paper) and the lexical model, which small corpora need.
 """
 
 from collections.abc import Iterable, Sequence
@@ -57,6 +57,7 @@ class Config:
     dropout: float
     # source, target and softmax have one table, or the last two; none: three, as models of Marian may have
     tied: Literal["all", "target", "none"] = "target"
+    lexical: bool = False  # the lexical model of Nguyen and Chiang 2018
 
     def __post_init__(self) -> None:
         require_counts(1, self, "embedding", "hidden", "bidirectional_layers", "encoder_transitions")
@@ -177,13 +178,14 @@ class Encoder(nn.Module):
         self.chains = nn.ModuleList(
             nn.ModuleList(DeepTransition(n, width, transitions, layer_norm=layer_norm) for n in rows) for _ in range(2)
         )
+        self.lexical = config.lexical
         self.above = nn.ModuleList(
             DeepTransition(2 * width, 2 * width, transitions, layer_norm=layer_norm)
             for _ in range(config.forward_layers)
         )
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        """Words x (B, S, E) and mask (B, S) -> annotations C (B, S, 2H)."""
+        """Words x (B, S, E) and mask (B, S) -> annotations C (B, S, 2H), or [C, x] for the lexical model."""
         x, steps = x.transpose(0, 1).contiguous(), mask.t()
         tops = []
         for way, chain in enumerate(self.chains):
@@ -195,6 +197,8 @@ class Encoder(nn.Module):
         c = torch.cat(tops, dim=-1)
         for level in cast(list[DeepTransition], self.above):
             c = c + level.run(c, steps, reverse=False)
+        if self.lexical:
+            c = torch.cat([c, x], dim=-1)
         return c.transpose(0, 1).contiguous()
 
 
@@ -249,7 +253,7 @@ class ConditionalGRU(nn.Module):
 class Memory(NamedTuple):
     """Computed once for each source sentence."""
 
-    annotations: Tensor  # C (B, S, 2H)
+    annotations: Tensor  # C (B, S, 2H), or [C, x] (B, S, 2H + E) with the words x for the lexical model
     keys: tuple[Tensor, ...]  # (B, S, 2H), one for every level of the decoder that attends
     mask: Tensor  # (B, S)
 
@@ -258,7 +262,8 @@ class AttentionGRU(Attending):
     """A conditional GRU with attention between its first two transitions (sections 2.1 and 2.3.2); cGRU.
 
     score_i = v . tanh(LN(C_i W_c + b_c) + LN(s W_q)) + beta; the context is the mean of the annotations C under the
-    softmax of the scores. ``k`` says which of the memory's keys are this level's.
+    softmax of the scores. ``k`` says which of the memory's keys are this level's. For the lexical model, the mean of
+    the words x follows in c (N, 2H + E).
     """
 
     def __init__(self, rows: int, width: int, transitions: int, *, layer_norm: LayerNorm):
@@ -266,6 +271,7 @@ class AttentionGRU(Attending):
         self.cell = ConditionalGRU(rows, width, transitions, layer_norm=layer_norm)
         self.key = Map(2 * width, [2 * width], [2 * width], bias=True, layer_norm=layer_norm)  # W_c, b_c
         self.query = Map(width, [2 * width], [2 * width], bias=False, layer_norm=layer_norm)  # W_q
+        self.width = 2 * width  # of the context
         self.v = nn.Parameter(torch.empty(2 * width))
         self.score_shift = nn.Parameter(torch.zeros(1))  # beta: the softmax cancels it, so it is never computed with
         nn.init.normal_(self.v, std=0.01)
@@ -275,7 +281,7 @@ class AttentionGRU(Attending):
         first, *states = self.cell.weights()
         s = self.cell.before(self.cell.input(y), h, first)
         c, weights = self.additive(self.query(s), memory.keys[k], memory.annotations, self.v, memory.mask)
-        return self.cell.after(self.cell.context(c), s, states), c, weights
+        return self.cell.after(self.cell.context(c[..., : self.width]), s, states), c, weights
 
     def attend_all(self, y: Tensor, memory: Memory, k: int, h: Tensor) -> tuple[Tensor, Tensor]:
         """All steps of training: y (T, B, D), first h (B, H) -> h (T, B, H) and contexts c (T, B, 2H)."""
@@ -287,7 +293,7 @@ class AttentionGRU(Attending):
         for x in cell.input(y):
             s = cell.before(x, h, first)
             c = attend(self.query.step(s, query))
-            h = cell.after(cell.context.step(c, context), s, others)
+            h = cell.after(cell.context.step(c[..., : self.width], context), s, others)
             states.append(h)
             contexts.append(c)
         return torch.stack(states), torch.stack(contexts)
@@ -335,6 +341,26 @@ class Readout(nn.Module):
         return dropout(t, self.dropout, self.training)
 
 
+class LexicalModel(nn.Module):
+    """The lexical model of Nguyen and Chiang 2018, section 4: h = tanh(LN(f W + b)) + f with f = tanh(sum_i a_i x_i),
+    the mean of the source words x under the attention weights a. So the translation of a word also depends on the word
+    alone, without its context, which a small corpus has too few examples of.
+
+    LN, which the paper lacks, is that of Nematus. Without it, a model learns more slowly (Spanish to Bribri: dev
+    cross-entropy 3.83 instead of 3.43 after one epoch, 2.42 instead of 2.33 after eight).
+    """
+
+    def __init__(self, embedding: int, *, layer_norm: LayerNorm, dropout: float):
+        super().__init__()
+        self.map = Map(embedding, [embedding], [embedding], bias=True, layer_norm=layer_norm)
+        self.dropout = dropout
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The mean of the words (..., E) -> h (..., E)."""
+        f = x.tanh()
+        return dropout(self.map(f).tanh() + f, self.dropout, self.training)
+
+
 class StackedDecoder(Decoder[Tensor, Memory, tuple[Tensor, ...]]):
     """The base level, a cGRU, and the levels above it (section 2.3.2). The state is h (N, H) of every level."""
 
@@ -348,21 +374,26 @@ class StackedDecoder(Decoder[Tensor, Memory, tuple[Tensor, ...]]):
         self.readout = Readout(
             config.embedding, width, config.output_layers, layer_norm=layer_norm, dropout=config.dropout
         )
+        self.lexical = (
+            LexicalModel(config.embedding, layer_norm=layer_norm, dropout=config.dropout) if config.lexical else None
+        )
 
     def begin(self, encoded: Tensor, mask: Tensor) -> tuple[Memory, tuple[Tensor, ...]]:
-        """Annotations (B, S, 2H), mask (B, S) -> memory, and tanh(LN(mean_i C_i W + b)) for every level."""
-        first = self.initial(mean_annotation(encoded, mask)).tanh()
-        keys = tuple(level.key(encoded) for level in (self.base, *self.high) if isinstance(level, AttentionGRU))
+        """The encoder's output, mask (B, S) -> memory, and tanh(LN(mean_i C_i W + b)) for every level."""
+        annotations = encoded[..., : self.base.width]
+        first = self.initial(mean_annotation(annotations, mask)).tanh()
+        keys = tuple(level.key(annotations) for level in (self.base, *self.high) if isinstance(level, AttentionGRU))
         return Memory(encoded, keys, mask), (first,) * (1 + len(self.high))
 
     def step(self, memory: Memory, state: tuple[Tensor, ...], y: Tensor) -> Step[tuple[Tensor, ...]]:
         """One step after the words y (N, E); r sums the states, as residual connections do."""
         h, c, weights = self.base.attend(y, memory, 0, state[0])
+        c, words = c.tensor_split([self.base.width], dim=-1)
         r, new = h, [h]
         for k, level in self.levels():
             new.append(level.step(*self.inputs(r, c, memory, k), state[k]))
             r = r + new[-1]
-        return Step(self.readout(r, y, c), tuple(new), weights)
+        return Step(self.hidden(r, y, c, words), tuple(new), weights)
 
     def unroll(self, memory: Memory, state: tuple[Tensor, ...], y: Tensor) -> Tensor:
         """All steps of y (B, T, E) -> hidden (B, T, H).
@@ -371,11 +402,16 @@ class StackedDecoder(Decoder[Tensor, Memory, tuple[Tensor, ...]]):
         """
         y = y.transpose(0, 1).contiguous()
         h, c = self.base.attend_all(y, memory, 0, state[0])
+        c, words = c.tensor_split([self.base.width], dim=-1)
         r: Tensor = h
         for k, level in self.levels():
             r = r + level.unroll(*self.inputs(r, c, memory, k), state[k])
-        hidden: Tensor = self.readout(r, y, c)
-        return hidden.transpose(0, 1)
+        return self.hidden(r, y, c, words).transpose(0, 1)
+
+    def hidden(self, r: Tensor, y: Tensor, c: Tensor, words: Tensor) -> Tensor:
+        """The readout t (..., E), or [t, h] (..., 2E) with h of the lexical model for the mean of the source words."""
+        t: Tensor = self.readout(r, y, c)
+        return t if self.lexical is None else torch.cat([t, self.lexical(words)], dim=-1)
 
     def levels(self) -> Iterable[tuple[int, Any]]:
         """The levels above the base, numbered from 1."""
@@ -400,5 +436,6 @@ def build(config: Config, src_words: int, tgt_words: int) -> Seq2Seq:
     width = config.embedding
     tgt = WordEmbedding(tgt_words, width, dropout=config.dropout)
     src = SharedEmbedding(tgt) if config.tied == "all" else WordEmbedding(src_words, width, dropout=config.dropout)
-    output = OutputLayer(width, tgt_words) if config.tied == "none" else TiedOutputLayer(tgt)
+    lexical = width if config.lexical else 0
+    output = OutputLayer(width + lexical, tgt_words) if config.tied == "none" else TiedOutputLayer(tgt, lexical)
     return Seq2Seq(src, Encoder(config), tgt, StackedDecoder(config), output)

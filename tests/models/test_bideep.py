@@ -37,6 +37,7 @@ DECODERS: dict[str, dict[str, Any]] = {
     "shallow": {},
     "deep transition": {"base_transitions": 4},
     "deep output": {"output_layers": 3},
+    "lexical": {"lexical": True},
     "gru": {"decoder_layers": 3, "high_cell": "gru", "high_transitions": 1},
     "rgru": {"decoder_layers": 3, "high_cell": "rgru", "high_transitions": 1},
     "cgru": {"decoder_layers": 3, "high_cell": "cgru", "high_transitions": 2},
@@ -45,6 +46,8 @@ DECODERS: dict[str, dict[str, Any]] = {
     "bideep rgru": {"decoder_layers": 2, "base_transitions": 4, "high_cell": "rgru", "high_transitions": 3},
     "bideep cgru": {"decoder_layers": 2, "base_transitions": 3, "high_cell": "cgru", "high_transitions": 4},
     "bideep crgru": {"decoder_layers": 2, "base_transitions": 3, "high_cell": "crgru", "high_transitions": 4},
+    "lexical cgru": {"decoder_layers": 2, "high_cell": "cgru", "high_transitions": 2, "lexical": True},
+    "lexical rgru": {"decoder_layers": 2, "high_cell": "rgru", "high_transitions": 2, "lexical": True},
 }
 SRC, TGT = [4, 7, 2], [6, 4, 4, 8]
 Values = dict[str, np.ndarray]
@@ -64,7 +67,7 @@ def is_gain(name: str) -> bool:
 
 
 def hidden_of(model: Seq2Seq, src: list[int] = SRC) -> Tensor:
-    """The input of the output layer (T, E)."""
+    """The input of the output layer (T, E), or (T, 2E) with the lexical model."""
     hidden: Tensor = model(torch.tensor([src]), torch.ones(1, len(src), dtype=torch.bool), torch.tensor([TGT]))[0]
     return hidden
 
@@ -132,19 +135,21 @@ def after_context(p: Values, cell: str, transitions: int, c: np.ndarray, s: np.n
 
 
 def attend(p: Values, level: str, annotations: np.ndarray, s: np.ndarray) -> np.ndarray:
+    """The attention weights (S,)."""
     query = linear(p, f"{level}.query", s)
     scores = np.array([np.tanh(linear(p, f"{level}.key", c) + query) @ p[f"{level}.v"] for c in annotations])
     alpha = np.exp(scores + p[f"{level}.score_shift"])
-    return alpha / alpha.sum() @ annotations
+    weights: np.ndarray = alpha / alpha.sum()
+    return weights
 
 
 def cgru(
     p: Values, level: str, transitions: int, annotations: np.ndarray, y: np.ndarray, h: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The next state and the context."""
+    """The next state and the attention weights."""
     s = with_input(p, f"{level}.cell.input", f"{level}.cell.first", y, h)
-    c = attend(p, level, annotations, s)
-    return after_context(p, f"{level}.cell", transitions, c, s), c
+    a = attend(p, level, annotations, s)
+    return after_context(p, f"{level}.cell", transitions, a @ annotations, s), a
 
 
 def over(p: Values, cell: str, transitions: int, ys: np.ndarray, width: int, backward: bool) -> np.ndarray:
@@ -169,13 +174,14 @@ def paper_annotations(p: Values, config: Config, xs: np.ndarray) -> np.ndarray:
 
 
 def paper_hidden(p: Values, config: Config) -> np.ndarray:
-    """The input of the output layer (T, E)."""
-    annotations = paper_annotations(p, config, p["embedding.src.weight"][SRC])
+    """The input of the output layer: t (T, E), or [t, h] (T, 2E) with h of Nguyen and Chiang 2018, section 4."""
+    xs = p["embedding.src.weight"][SRC]
+    annotations = paper_annotations(p, config, xs)
     first = np.tanh(linear(p, "decoder.initial", annotations.mean(axis=0)))
     state, hidden, n = [first] * config.decoder_layers, [], config.high_transitions or 0
     for y in [np.zeros(E), *p["embedding.tgt.weight"][TGT[:-1]]]:
-        state[0], c = cgru(p, "decoder.base", config.base_transitions, annotations, y, state[0])
-        r = state[0]
+        state[0], a = cgru(p, "decoder.base", config.base_transitions, annotations, y, state[0])
+        r, c = state[0], a @ annotations
         for k in range(1, config.decoder_layers):
             level = f"decoder.high.{k - 1}"
             if config.high_cell == "gru":
@@ -192,7 +198,8 @@ def paper_hidden(p: Values, config: Config) -> np.ndarray:
         t = np.tanh(sum(linear(p, f"decoder.readout.{name}", x) for name, x in words.items()))
         for k in range(config.output_layers - 1):
             t = t + np.tanh(linear(p, f"decoder.readout.further.{k}", t))
-        hidden.append(t)
+        f = np.tanh(a @ xs)
+        hidden.append(np.concatenate([t, np.tanh(linear(p, "decoder.lexical.map", f)) + f]) if config.lexical else t)
     return np.stack(hidden)
 
 
@@ -213,12 +220,13 @@ def test_the_model_is_the_papers_equations(encoder: str, decoder: str, layer_nor
 @with_and_without_ln
 @pytest.mark.parametrize(("encoder", "decoder"), [
     ("bideep", "deep output"), ("shallow", "bideep rgru"), ("shallow", "bideep cgru"), ("shallow", "bideep crgru"),
+    ("bideep", "lexical"),
 ])  # fmt: skip
 def test_every_gradient_is_the_slope_of_the_papers_equations(encoder: str, decoder: str, layer_norm: bool) -> None:
     """Along a random direction of every parameter, by central differences of the NumPy model."""
     config = replace(SHALLOW, layer_norm=layer_norm, **ENCODERS[encoder], **DECODERS[decoder])
     model, random, small = model_of(config), np.random.default_rng(0), 1e-5
-    upstream = random.standard_normal((len(TGT), E))
+    upstream = random.standard_normal((len(TGT), 2 * E if config.lexical else E))
     (hidden_of(model) * torch.tensor(upstream)).sum().backward()
     p = values_of(model)
     for name, parameter in model.named_parameters():
@@ -253,7 +261,7 @@ SIZES = {
     "bideep": 81_194_497,
     "bideep-large": 150_547_969,
     "nematus-alt8-rgru8": 210_381_313,
-    "nematus-low-resource": 33_897_985,  # the baseline
+    "nematus-low-resource": 33_897_985 + 512 * (512 + 3),  # the baseline with the map of the lexical model
     "nematus-low-resource-250k": 33_897_985,
 }
 
@@ -264,7 +272,8 @@ def test_a_preset_has_exactly_as_many_parameters_as_the_authors_code(preset: str
     with torch.device("meta"):
         model = experiment.build(51_100, 74_383)
     assert count_parameters(model.encoder) + count_parameters(model.decoder) == SIZES[preset]
-    assert count_parameters(model) == SIZES[preset] + 512 * (51_100 + 74_383) + 74_383  # one target table, and b_o
+    lexical = 512 * 74_383 if experiment.model.lexical else 0  # the further columns of the output
+    assert count_parameters(model) == SIZES[preset] + 512 * (51_100 + 74_383) + 74_383 + lexical  # one target table
 
 
 def test_every_preset_is_counted() -> None:
@@ -325,7 +334,7 @@ def matrices(name: str, parameter: Tensor) -> list[Tensor]:
 def test_a_model_starts_as_nematus_does() -> None:
     """Square matrices orthogonal, except those of the readout; others N(0, 0.01^2); biases 0; gains 1."""
     experiment = build_experiment(load_preset("nematus-alt-cgru"), "nematus-alt-cgru")
-    model = replace(experiment, model=replace(experiment.model, embedding=40, hidden=60)).build(200, 200)
+    model = replace(experiment, model=replace(experiment.model, embedding=40, hidden=60, lexical=True)).build(200, 200)
     torch.manual_seed(0)
     initialise(model, experiment.training.groups)
     square = []
@@ -344,7 +353,7 @@ def test_a_model_starts_as_nematus_does() -> None:
                 else:
                     assert block.std().item() == pytest.approx(0.01, rel=0.1), name
     per_high_level = ["input"] * 3 + ["first"] * 3 + ["states"] * 3 + ["context", "key"]
-    assert len(square) == 2 * (3 + 3 * 6) + len(per_high_level[3:]) + 3 * len(per_high_level)
+    assert len(square) == 2 * (3 + 3 * 6) + len(per_high_level[3:]) + 3 * len(per_high_level) + len(["lexical.map"])
 
 
 @pytest.mark.parametrize(("layer_norm", "epsilon"), [(True, 1e-5), ("marian", 1e-9)])

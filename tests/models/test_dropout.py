@@ -82,7 +82,8 @@ def deep_transition(c: Any) -> dict[str, Shapes]:
 
 
 def nematus(c: Any) -> dict[str, Shapes]:
-    return {"dropout": [(B, S, c.embedding), (B, T, c.embedding), (T, B, c.embedding)]}
+    """The words, the readout, and the state of the lexical model."""
+    return {"dropout": [(B, S, c.embedding), (B, T, c.embedding), *(1 + c.lexical) * [(T, B, c.embedding)]]}
 
 
 def convolutional(c: Any) -> dict[str, Shapes]:
