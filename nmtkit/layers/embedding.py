@@ -54,8 +54,9 @@ class OutputLayer(nn.Module):
 class TiedOutputLayer(nn.Module):
     """An ``OutputLayer`` whose weight is the table of the target embedding (Press and Wolf 2017).
 
-    further: H - E, if the output reads more than E numbers; the weight (V, H) has these columns in addition to the
-    table. The embedding is hidden from PyTorch in a tuple, so that it is counted and saved only once.
+    further: the number of inputs beyond the E of the table. The weight (V, H) has columns of its own for them, which
+    are concatenated whenever it is read. The embedding is hidden from PyTorch in a tuple, so that it is counted and
+    saved only once.
     """
 
     def __init__(self, embedding: WordEmbedding, further: int = 0):

@@ -343,8 +343,8 @@ class Readout(nn.Module):
 
 class LexicalModel(nn.Module):
     """The lexical model of Nguyen and Chiang 2018, section 4: h = tanh(LN(f W + b)) + f with f = tanh(sum_i a_i x_i),
-    the mean of the source words x under the attention weights a. So the translation of a word also depends on the word
-    alone, without its context, which a small corpus has too few examples of.
+    the mean of the source words x under the attention weights a. So the translation of a word is also learnt from the
+    word alone: a small corpus has most words in few contexts.
 
     LN, which the paper lacks, is that of Nematus. Without it, a model learns more slowly (Spanish to Bribri: dev
     cross-entropy 3.83 instead of 3.43 after one epoch, 2.42 instead of 2.33 after eight).

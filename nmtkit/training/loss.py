@@ -60,7 +60,7 @@ def _hidden(
     model: Seq2Seq, batch: Batch, dtype: torch.dtype, word_dropout: float, graphs: Graphs | None
 ) -> tuple[Tensor, Tensor]:
     """The input (R, H) of the output layer in ``dtype``, and the target words (R,), both without padding."""
-    batch = batch.to(model.output.weight.device)
+    batch = batch.to(model.output.bias.device)
     src, previous = drop_words(batch.src, word_dropout), drop_words(batch.tgt, word_dropout)
     # States and sums are in float32.
     with torch.autocast(src.device.type, dtype=torch.bfloat16, enabled=dtype == torch.bfloat16):

@@ -36,7 +36,7 @@ class Run:
     @property
     def device(self) -> torch.device:
         """The device of the model and of all computation."""
-        return self.model.output.weight.device
+        return self.model.output.bias.device
 
     @property
     def rate(self) -> float:

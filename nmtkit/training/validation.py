@@ -52,7 +52,7 @@ def teacher_forced(
     for a single pair that does not fit into memory.
     """
     model.eval()
-    device = model.output.weight.device
+    device = model.output.bias.device
 
     def too_large(rows: np.ndarray) -> str:
         src, tgt = (int(lengths[0]) for lengths in corpus.lengths(rows))
