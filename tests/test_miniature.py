@@ -458,7 +458,8 @@ def test_the_sentences_of_the_page_have_the_counts_of_its_table(page: ModuleType
     readme = " ".join((RECIPE / "README.md").read_text().partition(page.BEGIN)[0].split())
     words = "no one two three four five six seven eight nine ten eleven twelve".split()
     assert f"{sum('settings' in line for line in LEDGER)} training runs" in readme
-    assert f"Of {len(claims)} distinct claims {words[counts['reproduced']]} are reproduced" in readme
+    is_or_are = "is" if counts["reproduced"] == 1 else "are"
+    assert f"Of {len(claims)} distinct claims {words[counts['reproduced']]} {is_or_are} reproduced" in readme
     reversed_, excluded = words[counts["reversed"]].capitalize(), words[counts["excluded"]]
     assert f"{reversed_} claims are reversed and {excluded} exclude the paper's effect" in readme
     remaining = f"only {words[left['reversed']]} reversal and {words[left['excluded']]} exclusions survive Holm"
