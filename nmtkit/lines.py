@@ -24,12 +24,14 @@ from xml.etree.ElementTree import Element, ParseError, XMLPullParser
 
 import zstandard
 
+from nmtkit import naming
 from nmtkit.errors import UserError, counted
 
 _BLOCK = 1 << 17
 _YOUNG = 5  # seconds in which the maker of a staging folder surely locks it
 _COLUMN = re.compile(r"(.+?(\.tsv(?:\.gz|\.zst)?)?):([1-9][0-9]*)")
 _TMX = re.compile(r"(.+\.(?i:tmx)(?:\.gz|\.zst)?):([^:/]+)")
+_FOLDER = re.compile(rf"(.+?)/?:({naming.LANGUAGE})")
 _XML_LANG = "{http://www.w3.org/XML/1998/namespace}lang"
 _DEVICES = (Path("/dev"), Path("/dev/fd"), Path("/proc/self/fd"))
 log = logging.getLogger(__name__)
@@ -50,12 +52,13 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # disk full
 def raw_lines(path: Path | str) -> Iterator[bytes]:
     """The lines of a file as bytes, \\n included. "-" is standard input; .gz and .zst files are decompressed.
 
-    FILE.tsv:2 is the second column of FILE.tsv, and FILE.tmx:es the Spanish text of a translation memory. Raises
-    UserError if the file cannot be read, is damaged, or lacks the column in a line or the language in all units.
+    FILE.tsv:2 is the second column of FILE.tsv, FILE.tmx:es the Spanish text of a translation memory, and FOLDER:es
+    that of all texts in a folder, one after the other. Raises UserError if the file cannot be read, is damaged, or
+    lacks the column in a line or the language in all units, and as ``texts_of`` does.
     """
     file, side = file_of(path)
     if isinstance(side, str):
-        return _memory(file, side)
+        return _joined(texts_of(path)) if file.is_dir() else _memory(file, side)
     return _lines_of_file(file) if side is None else _column(file, side)
 
 
@@ -66,12 +69,14 @@ def check_read_once(paths: Iterable[Path | str]) -> None:
 
 
 def file_of(path: Path | str) -> tuple[Path, int | str | None]:
-    """The file in a path of ``raw_lines``, and the column (from 1) or the language of one side; None for a whole file.
+    """The file or folder in a path of ``raw_lines``, and the column (from 1) or language of one side; None for none.
 
     Raises UserError for a column of a file that is not named like a table.
     """
     if memory := _TMX.fullmatch(str(path)):
         return Path(memory[1]), memory[2]
+    if (folder := _FOLDER.fullmatch(str(path))) and os.path.isdir(folder[1]):
+        return Path(folder[1]), folder[2]
     match = _COLUMN.fullmatch(str(path))
     if match and match[2]:
         return Path(match[1]), int(match[3])
@@ -79,6 +84,43 @@ def file_of(path: Path | str) -> tuple[Path, int | str | None]:
         remedy = f"save {match[1]} with tabs as .tsv" if match[1].endswith(".csv") else f"rename {match[1]}"
         raise UserError(f"{path}: a column of a table, which must be named .tsv (.tsv.gz, .tsv.zst); {remedy}")
     return Path(path), None
+
+
+def texts_of(path: Path | str) -> list[Path]:
+    """The texts that ``path`` consists of: those in a folder in one language, by name, or ``path`` alone.
+
+    Raises UserError for a folder with a text that lacks the language, or with any other file.
+    """
+    file, language = file_of(path)
+    if not isinstance(language, str) or not file.is_dir():
+        return [Path(path)]
+    texts = dict[str, dict[str, Path]]()
+    for each in sorted(file.iterdir()):
+        if each.name.startswith("."):
+            continue
+        name, found = naming.sides(each)
+        if not found and _TMX.fullmatch(f"{each}:{language}"):
+            found = {language: Path(f"{each}:{language}")}
+        if not found:
+            usual = f"NAME.{language}, NAME.{language}-fr.tsv or NAME.tmx"
+            raise UserError(f"{each}: not named as a text ({usual}); rename it, or move it to another folder")
+        for side, of_side in found.items():
+            if other := texts.setdefault(name, {}).get(side):
+                raise UserError(f"{each}: {file_of(other)[0].name} is there too; keep one of them")
+            texts[name][side] = of_side
+    for name, by_language in texts.items():
+        if language not in by_language:
+            has = ", ".join(by_language)
+            raise UserError(f"{file / name}: has text in {has}, not in {language}; add it, or move it elsewhere")
+    return [by_language[language] for by_language in texts.values()]
+
+
+def _joined(texts: Iterable[Path]) -> Iterator[bytes]:
+    """The lines of texts one after the other, without byte order marks, each with its end."""
+    for text in texts:
+        for number, line in enumerate(raw_lines(text), 1):
+            line = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
+            yield line if line.endswith(b"\n") else line + b"\n"
 
 
 def _column(path: Path, column: int) -> Iterator[bytes]:
@@ -232,6 +274,11 @@ def parse_line(raw: bytes, path: Path | str, number: int) -> str:
 def at_line(path: Path | str, number: int) -> str:
     """Line ``number`` of ``path`` for messages: file.tsv:23, column 1."""
     file, side = file_of(path)
+    if isinstance(side, str) and file.is_dir():
+        for text in texts_of(path):
+            if number <= (lines := count_lines(text)):
+                return at_line(text, number)
+            number -= lines
     if side is not None:
         return f"{file}: unit {number}, {side}" if isinstance(side, str) else f"{file}:{number}, column {side}"
     return f"{'standard input' if str(path) == '-' else path}:{number}"

@@ -30,10 +30,10 @@ RANKS = [
     {"folders", "machine"},
     {"options"},
     {"config", "lines"},
-    {"errors", "symbols", "version"},
+    {"errors", "naming", "symbols", "version"},
 ]
 RANK = {part: rank for rank, parts in enumerate(RANKS) for part in parts}
-TORCH_FREE = {"cli", "workflow", "options", "config", "folders", "lines", "errors", "symbols", "version"}
+TORCH_FREE = {"cli", "workflow", "options", "config", "folders", "lines", "naming", "errors", "symbols", "version"}
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 

@@ -78,14 +78,17 @@ def examine_text(raw: Mapping[str, Files], src: str, tgt: str) -> list[Finding]:
     raw: the files of train and, if given, dev and test. Raises UserError for files that cannot be read.
     """
     findings = _Findings()
-    raw = {split: files for split, files in raw.items() if _examine_tables(files, src, tgt, findings)}
+    texts = {split: files.texts for split, files in raw.items()}
+    sound = {split: [_examine_tables(text, src, tgt, findings) for text in texts[split]] for split in texts}
+    raw = {split: files for split, files in raw.items() if all(sound[split])}
     if "train" not in raw:
         return list(findings.values())
     languages = _Languages(raw["train"], src, tgt)
     heldout: dict[bytes, tuple[Path, int]] = {}
     for split in SPLITS[1:]:
         if split in raw:
-            for number, hashed in enumerate(_examine_pairs(raw[split], languages, findings), 1):
+            pairs = chain(*(_examine_pairs(text, languages, findings) for text in texts[split]))
+            for number, hashed in enumerate(pairs, 1):
                 heldout.setdefault(hashed, (raw[split].src, number))
             for path, train in zip(raw[split], raw["train"], strict=True):
                 _examine_characters(path, train, findings)
@@ -99,7 +102,7 @@ def examine_text(raw: Mapping[str, Files], src: str, tgt: str) -> list[Finding]:
     with tempfile.TemporaryDirectory() as folder:
         hashes = Path(folder, "hashes")
         with open(hashes, "wb") as file:
-            for hashed in _examine_pairs(raw["train"], languages, findings):
+            for hashed in chain(*(_examine_pairs(text, languages, findings) for text in texts["train"])):
                 file.write(hashed)
                 if hashed in heldout:
                     findings.add(*heldout.pop(hashed), f"the pair is also in {raw['train'].src}")

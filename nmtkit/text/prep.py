@@ -9,7 +9,6 @@ import logging
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache, partial
-from itertools import chain
 from pathlib import Path
 
 from nmtkit.config import dump_yaml, to_dict
@@ -18,7 +17,6 @@ from nmtkit.folders import ALIGN_FILES, SIDES, SPLITS, SideName, TextFiles
 from nmtkit.lines import (
     FULL,
     copy_file,
-    file_of,
     move_into_place,
     read_lines,
     real_path,
@@ -34,7 +32,7 @@ from nmtkit.text.learning import choose_merges, learn_segmenters, learn_truecase
 from nmtkit.text.manifest import DATA_FILES, PrepReport, describe_file, is_data_file, reference_files, versions
 from nmtkit.text.moses import has_moses_rules
 from nmtkit.text.pipeline import TextPipeline, copy_prep
-from nmtkit.text.raw import Files
+from nmtkit.text.raw import Files, input_files
 from nmtkit.text.round_trip import round_trip, sample
 from nmtkit.text.settings import AS_GIVEN, Cleaning, Prep, SetOptions, load_prep
 from nmtkit.text.work import CHUNK_LINES, Work, join_lines, remove, split_lines, vocabularies
@@ -65,7 +63,7 @@ def prepare(
         real = real_path(keep_rejected)
         if not keep_rejected.parent.is_dir():
             raise UserError(f"{keep_rejected}: cannot be written: there is no folder {keep_rejected.parent}")
-        if real in [real_path(file_of(path)[0]) for path in chain(held_out.references, *raw.values())]:
+        if real in map(real_path, input_files(raw, held_out)):
             raise UserError(f"{keep_rejected}: is an input file; choose another `keep_rejected`")
         if is_data_file(real.name) and real.parent == real_path(folder):
             raise UserError(f"{keep_rejected}: is a file of the data folder; choose another `keep_rejected`")

@@ -4,16 +4,18 @@ import hashlib
 import logging
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import count, islice
+from itertools import chain, count, islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast
 from unicodedata import is_normalized
 
+from nmtkit import naming
 from nmtkit.errors import UserError, check_lines
 from nmtkit.folders import SPLITS
-from nmtkit.lines import at_line, decode_line, file_of, parse_line, raw_lines, real_path
+from nmtkit.lines import at_line, decode_line, file_of, parse_line, raw_lines, real_path, texts_of
 from nmtkit.machine.processes import Workers
 from nmtkit.machine.progress import progress
+from nmtkit.text.settings import SetOptions
 
 NO_WORDS = "no pair of the development set has words on both sides"
 QUOTED = "quoted as in CSV, but quotes are read as text; export the table as tab-separated text without quotes"
@@ -26,6 +28,12 @@ class Files(NamedTuple):
 
     src: Path
     tgt: Path
+
+    @property
+    def texts(self) -> list["Files"]:
+        """The parallel texts that it consists of: those in a folder, or itself alone."""
+        src, tgt = map(texts_of, self)
+        return [self] if len(src) != len(tgt) else [Files(*pair) for pair in zip(src, tgt, strict=True)]
 
 
 class Content(NamedTuple):
@@ -46,6 +54,11 @@ def stamp(path: Path) -> tuple[int, int] | None:
     return found.st_size, found.st_mtime_ns
 
 
+def input_files(raw: Mapping[str, Files], held_out: SetOptions) -> list[Path]:
+    """The files of all sets, and further references of the development set."""
+    return [file_of(text)[0] for path in chain(held_out.references, *raw.values()) for text in texts_of(path)]
+
+
 def read_all(raw: Mapping[str, Files], references: Sequence[Path], pool: Workers) -> dict[str, list[Content]]:
     """The contents of both sides of each split; those of dev are followed by its further references.
 
@@ -54,21 +67,16 @@ def read_all(raw: Mapping[str, Files], references: Sequence[Path], pool: Workers
     if references and "dev" not in raw:
         raise UserError(f"{references[0]}: a reference needs a development set; give its two files, too")
     groups = {split: [*files, *(references if split == "dev" else ())] for split, files in raw.items()}
-    paths = [path for group in groups.values() for path in group]
+    texts = {path: texts_of(path) for group in groups.values() for path in group}
+    paths = [text for of_path in texts.values() for text in of_path]
     for path in paths:
-        file, _ = file_of(path)
-        if not file.exists():
-            raise UserError(f"{file}: no such file")
-        if not file.is_file():
-            raise UserError(f"{file}: not a regular file, which prep needs to read more than once; copy it to a file")
-        _check_side(path)
-    for path in paths:
-        cells = islice(raw_lines(path), 10_000) if isinstance(file_of(path)[1], int) else ()
-        if number := next((number for number, cell in enumerate(cells, 1) if quoted_as_csv(cell)), None):
-            log.warning(f"{at_line(path, number)}: {QUOTED}")
+        _check_file(path)
     with progress("counting lines"):
         contents = dict(zip(paths, pool.map(read, paths), strict=True))
-    for src, tgt in ((src, tgt) for src, *others in groups.values() for tgt in others):
+    contents |= {path: joined([contents[text] for text in of_path]) for path, of_path in texts.items()}
+    pairs = [tuple(pair) for files in raw.values() for pair in files.texts]
+    pairs += [(src, tgt) for src, *others in groups.values() for tgt in others]
+    for src, tgt in pairs:
         if real_path(src) == real_path(tgt):
             raise UserError(f"{src}: is given for both sides; give a source file and a target file")
         check_lines(
@@ -89,9 +97,32 @@ def read_all(raw: Mapping[str, Files], references: Sequence[Path], pool: Workers
     return every
 
 
-def _check_side(path: Path) -> None:
-    """Raise UserError for a table or a translation memory without a column or a language, of which no text is named."""
+def joined(contents: Sequence[Content]) -> Content:
+    """The content of texts one after the other."""
+    if len(contents) == 1:
+        return contents[0]
+    lines, sums, nfc, nfd = zip(*contents, strict=True)
+    return Content(sum(lines), hashlib.sha256("".join(sums).encode()).hexdigest(), sum(nfc), sum(nfd))
+
+
+def _check_file(path: Path) -> None:
+    """Raise UserError if a text cannot be read more than once, and warn of a table in quotes."""
     file, side = file_of(path)
+    if not file.exists():
+        raise UserError(f"{file}: no such file")
+    _check_side(path)
+    if not file.is_file():
+        raise UserError(f"{file}: not a regular file, which prep needs to read more than once; copy it to a file")
+    cells = islice(raw_lines(path), 10_000) if isinstance(side, int) else ()
+    if number := next((number for number, cell in enumerate(cells, 1) if quoted_as_csv(cell)), None):
+        log.warning(f"{at_line(path, number)}: {QUOTED}")
+
+
+def _check_side(path: Path) -> None:
+    """Raise UserError for a table, a translation memory or a folder, if it is not said which text of it is meant."""
+    file, side = file_of(path)
+    if side is None and file.is_dir():
+        raise UserError(f"{file}: a folder; name a language of its texts for each side, as {file}:en")
     if side is None and re.search(r"\.tsv(?:\.gz|\.zst)?$", file.name):
         raise UserError(f"{file}: a table; name a column of it for each side, as {file}:1")
     if side is None and re.search(r"\.(?i:tmx)(?:\.gz|\.zst)?$", file.name):
@@ -133,29 +164,25 @@ def find_raw(
     """The raw files of each split in a folder, and the source and target language.
 
     Names are {train,dev,test}.LANGUAGE, {train,dev,test}.SRC-TGT.tsv with the sides in the first two columns, or
-    {train,dev,test}.SRC-TGT.tmx, also with .gz or .zst. A language may be None if the folder has only two, and both if
-    it has a table or a translation memory. sampled: the sets that are sampled from train, so that there is no warning
-    if they are missing. Raises UserError if files are missing or the languages are ambiguous.
+    {train,dev,test}.SRC-TGT.tmx, also with .gz or .zst; or {train,dev,test} is a folder of such texts of any name. A
+    language may be None if the folder has only two, and both if it has a table or a translation memory. sampled: the
+    sets that are sampled from train, so that there is no warning if they are missing. Raises UserError if files are
+    missing or the languages are ambiguous.
     """
     if not folder.is_dir():
         raise UserError(f"{folder}/: no such folder; put train.en, train.fr, ... there, or give nmtkit prep two files")
     sets: dict[str, dict[str, Path]] = {split: {} for split in SPLITS}
     named: tuple[str | None, str | None] = (None, None)  # source and target of a table's name
     for path in sorted(folder.iterdir()):
-        if match := _RAW_NAME.fullmatch(path.name):
-            sides = [(match[2], path)]
-        elif match := _RAW_PAIR.fullmatch(path.name):
-            sides = [
-                (match[column + 1], path.with_name(f"{path.name}:{column if match[4] == 'tsv' else match[column + 1]}"))
-                for column in (1, 2)
-            ]
-            named = (match[2], match[3]) if match[1] == "train" else named
-        else:
+        split, sides = _sides_in(path, src, tgt) if path.is_dir() else naming.sides(path)
+        if split not in SPLITS:
             continue
-        split = match[1]
-        for language, side in sides:
+        if split == "train" and len(sides) == 2 and path.is_file():
+            named = cast(tuple[str, str], tuple(sides))
+        for language, side in sides.items():
             if language in sets[split]:
-                raise UserError(f"{path}: {sets[split][language].name} is there too; keep one of them")
+                other, _ = file_of(sets[split][language])
+                raise UserError(f"{path}: {other.name} is there too; keep one of them")
             sets[split][language] = side
     languages = sorted(sets["train"])
     if not languages and (tables := sorted(folder.glob("train.*.csv"))):
@@ -179,6 +206,14 @@ def find_raw(
     return raw, src, tgt
 
 
+def _sides_in(folder: Path, src: str | None, tgt: str | None) -> tuple[str, dict[str, Path]]:
+    """The name of a folder and the sides of all its texts together, by language, those asked for included."""
+    found = {language: None for path in sorted(folder.iterdir()) for language in naming.sides(path)[1]}
+    memories = any(folder.glob("*.[tT][mM][xX]*"))
+    languages = [*found, *(language for language in (src, tgt) if language and language not in found)]
+    return folder.name, {language: Path(f"{folder}:{language}") for language in languages if found or memories}
+
+
 def _warn_of_columns(files: Files) -> None:
     """Warn of a table with more columns than the two that are read."""
     (table, column), _ = map(file_of, files)
@@ -188,16 +223,6 @@ def _warn_of_columns(files: Files) -> None:
         log.warning(
             f"{table}: only the first 2 of {columns} columns are read; to read others: nmtkit prep --train {others}"
         )
-
-
-# Two or three letters and an optional region or script: en, pt-BR, zh_Hant.
-_LANGUAGE = r"[A-Za-z]{2,3}(?:[-_][A-Za-z0-9]+)*"
-_RAW_NAME = re.compile(rf"(train|dev|test)\.({_LANGUAGE})(?:\.gz|\.zst)?")
-_BESIDE_HYPHEN = r"[A-Za-z]{2,3}(?:_[A-Za-z0-9]+)*"  # pt_BR
-_WITH_REGION = r"[a-z]{2,3}(?:[-_][A-Z0-9][A-Za-z0-9]*)*"  # pt-BR: upper case tells the region from a language
-_RAW_PAIR = re.compile(  # en-PT-BR may be of en-PT and BR
-    rf"(train|dev|test)\.({_BESIDE_HYPHEN}|{_WITH_REGION}(?=-[a-z]))-({_BESIDE_HYPHEN}|{_WITH_REGION})\.(tsv|tmx)(?:\.gz|\.zst)?"
-)
 
 
 def _direction(folder: Path, languages: list[str], src: str | None, tgt: str | None) -> tuple[str, str]:
@@ -218,24 +243,18 @@ def _direction(folder: Path, languages: list[str], src: str | None, tgt: str | N
 
 def has_training_text(folder: Path) -> bool:
     """Whether a folder has training text of two languages under names that ``find_raw`` reads."""
-    names = [path.name for path in folder.glob("train.*") if path.name != "train.log"]
-    return any(map(_RAW_PAIR.fullmatch, names)) or sum(map(bool, map(_RAW_NAME.fullmatch, names))) > 1
+    named = [naming.sides(path) for path in folder.glob("train.*") if path.name != "train.log"]
+    return sum(len(sides) for name, sides in named if name == "train") > 1
 
 
 def language_of(path: Path) -> str:
     """The language at the end of a name: fr for corpus.fr.gz or memory.tmx:fr. Raises UserError if there is none."""
     _check_side(path)
-    if not (language := _ending(path)) or language in "csv gz raw src tgt tmx tok txt xml zst".split():
+    if not (language := naming.ending(path)):
         raise UserError(f"{path}: its name does not end in a language; give `src_lang` and `tgt_lang`")
     return language
 
 
 def names_swapped(files: Files, src: str, tgt: str) -> bool:
     """Whether the file names end in the two languages, but in the other order."""
-    return src != tgt and [_ending(files.src), _ending(files.tgt)] == [tgt, src]
-
-
-def _ending(path: Path) -> str | None:
-    """What may be a language at the end of a file name."""
-    match = re.search(rf"(?:\.|\.(?i:tmx)(?:\.gz|\.zst)?:)({_LANGUAGE})(?:\.gz|\.zst)?$", path.name)
-    return match and match[1]
+    return src != tgt and [*map(naming.ending, files)] == [tgt, src]

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain, compress, islice
+from itertools import compress, islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 from uuid import uuid4
@@ -23,13 +23,13 @@ from numpy.typing import NDArray
 from nmtkit.config import flatten, to_dict
 from nmtkit.errors import UserError
 from nmtkit.folders import SIDES, SPLITS, ModelFolder, SideName, TextFiles
-from nmtkit.lines import file_of, locked, raw_lines, real_path, report_write_errors, write_file
+from nmtkit.lines import locked, raw_lines, real_path, report_write_errors, write_file
 from nmtkit.machine.processes import Chunk, Workers
 from nmtkit.machine.progress import progress
 from nmtkit.text.hashes import repeated
 from nmtkit.text.held_out import sample_sets
 from nmtkit.text.manifest import is_data_file, read_json, versions
-from nmtkit.text.raw import Content, Files, read, read_all, stamp
+from nmtkit.text.raw import Content, Files, input_files, read, read_all, stamp
 from nmtkit.text.settings import Drop, Prep, SetOptions, Side
 from nmtkit.version import __version__
 
@@ -89,7 +89,7 @@ class Work:
             # In the order of ``Drop``, because the work folder is named after the settings.
             rules = tuple(rule for rule in get_args(Drop) if rule == "overlap" or rule in prep.cleaning.drop)
             prep = replace(prep, cleaning=replace(prep.cleaning, drop=rules))
-        files = [file_of(path)[0] for path in chain(held_out.references, *raw.values())]
+        files = input_files(raw, held_out)
         _check_overwritten(files, output)
         for split, size in held_out.sizes.items():
             if split in raw:

@@ -56,6 +56,25 @@ def test_a_sound_corpus_has_no_findings(tmp_path: Path) -> None:
     assert examine(tmp_path, corpus(tmp_path)) == []
 
 
+def test_faults_in_a_folder_of_texts_are_found_in_their_files(tmp_path: Path) -> None:
+    folder = tmp_path / "train"
+    folder.mkdir()
+    one, other = text(150, 1), text(150, 2)
+    one[0][9] = b"caf\xe9"
+    other[1][19] = b""
+    write(folder, "a", one)
+    other = (other[0] + one[0][:1], other[1] + one[1][:1])
+    table = folder / "b.en-fr.tsv"
+    table.write_bytes(b"en\tfr\n" + b"".join(b"%s\t%s\n" % pair for pair in zip(*other, strict=True)))
+    found = examine_text({"train": Files(Path(f"{folder}:en"), Path(f"{folder}:fr"))}, "en", "fr")
+    assert sorted(str(finding).partition(";")[0].removeprefix(f"{folder}/") for finding in found) == [
+        "a.en:10: not UTF-8",
+        "b.en-fr.tsv:152, column 1: the same pair as on an earlier line",
+        "b.en-fr.tsv:1: looks like a header, which would be read as a sentence pair",
+        "b.en-fr.tsv:21, column 2: blank",
+    ]
+
+
 @pytest.mark.parametrize("split", ["train", "dev"])
 def test_every_planted_fault_is_found_in_its_file_and_line(tmp_path: Path, split: str) -> None:
     sides = corpus(tmp_path)

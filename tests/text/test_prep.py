@@ -23,7 +23,7 @@ import nmtkit.text.cleaning
 import nmtkit.text.work
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError
-from nmtkit.lines import read_lines
+from nmtkit.lines import at_line, read_lines
 from nmtkit.symbols import SPELLINGS
 from nmtkit.text.cleaning import paired_chunks
 from nmtkit.text.manifest import PrepReport, reference_files, verify
@@ -564,6 +564,89 @@ def test_a_translation_memory_makes_the_folder_that_its_two_texts_make(
         assert (tmp_path / "other" / name).read_bytes() == (tmp_path / "data" / name).read_bytes()
     with pytest.raises(UserError, match=r"memory\.tmx: a translation memory; name a language .* as .*memory\.tmx:en"):
         prepare({"train": Files(memory, memory)}, tmp_path / "third", BPE, workers=1)
+
+
+@pytest.fixture
+def several(repetitive: dict[str, Files], tmp_path: Path) -> Path:
+    """A folder raw with the folder train, where the repetitive text is in two files, a table and a memory."""
+    folder = tmp_path / "raw" / "train"
+    folder.mkdir(parents=True)
+    en, fr = map(list, map(read_lines, repetitive["train"]))
+    (folder / "a.v2.en").write_bytes("\n".join(en[:200]).encode())  # the last line has no end
+    (folder / "a.v2.fr.gz").write_bytes(gzip.compress("\n".join(fr[:200]).encode()))
+    rows = [f"{src}\t{tgt}" for src, tgt in zip(en[200:400], fr[200:400], strict=True)]
+    (folder / "b.en-fr.tsv").write_text("".join(f"{row}\r\n" for row in rows), encoding="utf-8-sig")
+    units = [
+        f"<tu><tuv xml:lang='en'><seg>{src}</seg></tuv><tuv xml:lang='fr'><seg>{tgt}</seg></tuv></tu>"
+        for src, tgt in zip(en[400:], fr[400:], strict=True)
+    ]
+    (folder / "c.tmx").write_text(f"<tmx version='1.4'><header srclang='en'/><body>{''.join(units)}</body></tmx>")
+    (folder / ".hidden").write_text("no text")
+    return folder
+
+
+def test_the_texts_of_a_folder_make_the_data_folder_that_they_make_as_one_text(
+    repetitive: dict[str, Files], several: Path, tmp_path: Path
+) -> None:
+    held_out = SetOptions(dev_size=20)
+    files, *languages = find_raw(several.parent, "en", "fr")
+    assert languages == ["en", "fr"]
+    assert files == {"train": (Path(f"{several}:en"), Path(f"{several}:fr"))}
+    drop = replace(BPE, cleaning=replace(BPE.cleaning, drop=("duplicate",)))
+    prepare(repetitive, tmp_path / "data", drop, workers=1, held_out=held_out)
+    rejected = tmp_path / "rejected.tsv"
+    report = prepare(files, tmp_path / "other", drop, workers=2, held_out=held_out, keep_rejected=rejected)
+    for name in ("train.src", "train.tgt", "dev.src", "dev.raw.tgt", "bpe.src"):
+        assert (tmp_path / "other" / name).read_bytes() == (tmp_path / "data" / name).read_bytes()
+    lines = list(read_lines(repetitive["train"].tgt))
+    [first, *_] = [number for number, line in enumerate(lines, 1) if not line]
+    assert f"for an empty side: {several / 'a.v2.en'}:{first}, " in str(report)
+    for number, _, _, tgt in (row.split("\t") for row in read_lines(rejected)):
+        assert tgt == lines[int(number) - 1]
+    numbers = (1, 200, 201, 400, 401, 600)
+    assert [at_line(f"{several}:fr", number).removeprefix(f"{several}/") for number in numbers] == [
+        "a.v2.fr.gz:1", "a.v2.fr.gz:200", "b.en-fr.tsv:1, column 2", "b.en-fr.tsv:200, column 2", "c.tmx: unit 1, fr",
+        "c.tmx: unit 200, fr",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda folder: (folder / "a.v2.en").unlink(), r"train/a\.v2: has text in fr, not in en; add it, or move it"),
+        (lambda folder: (folder / "notes.txt").touch(), r"train/notes\.txt: not named as a text \(NAME\.en, "),
+        (lambda folder: (folder / "more").mkdir(), r"train/more: not named as a text"),
+        (lambda folder: (folder / "b.fr").touch(), r"train/b\.fr: b\.en-fr\.tsv is there too; keep one of them"),
+        (lambda folder: write(folder / "a.v2.en", ["one"]), r"a\.v2\.en has 1 line but .*a\.v2\.fr\.gz has 200;"),
+        (lambda folder: write(folder.with_name("train.en"), ["a"]), r"raw/train\.en: train is there too; keep one"),
+        (lambda folder: (folder / "a.v2.en").write_bytes(b"a\n\xff\n" + b"b\n" * 198), r"train/a\.v2\.en:2: byte 0xFF"),
+    ],
+)  # fmt: skip
+def test_a_folder_of_texts_must_have_each_of_them_in_both_languages(
+    several: Path, tmp_path: Path, change: Callable[[Path], object], message: str
+) -> None:
+    change(several)
+    with pytest.raises(UserError, match=message):
+        prepare(find_raw(several.parent, "en", "fr")[0], tmp_path / "data", BPE, workers=1)
+    assert not (tmp_path / "data" / "manifest.json").exists()
+
+
+def test_a_folder_as_a_whole_is_no_text_of_one_language(several: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"train: a folder; name a language of its texts .* as .*train:en"):
+        prepare({"train": Files(several, several)}, tmp_path / "data", BPE, workers=1)
+    assert language_of(Path(f"{several}:pt-BR")) == "pt-BR"
+
+
+def test_the_languages_of_a_folder_are_asked_for_if_its_names_do_not_say_which_is_the_source(several: Path) -> None:
+    with pytest.raises(UserError, match="raw/ has en and fr: which one is the source"):
+        find_raw(several.parent, None, None)
+    assert find_raw(several.parent, "fr", None)[1:] == ("fr", "en")
+
+
+def test_a_folder_without_texts_is_none_of_raw_text(repetitive: dict[str, Files], tmp_path: Path) -> None:
+    (tmp_path / "dev").mkdir()
+    (tmp_path / "dev" / "notes.txt").touch()
+    assert find_raw(tmp_path, "en", "fr")[0] == repetitive
 
 
 def test_a_table_with_more_columns_than_two_is_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

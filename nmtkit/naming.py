@@ -1,0 +1,36 @@
+"""The names of files of parallel text: NAME.LANGUAGE, NAME.SRC-TGT.tsv and NAME.SRC-TGT.tmx, also .gz and .zst."""
+
+import re
+from pathlib import Path
+
+# Two or three letters and an optional region or script: en, pt-BR, zh_Hant.
+LANGUAGE = r"[A-Za-z]{2,3}(?:[-_][A-Za-z0-9]+)*"
+_BESIDE_HYPHEN = r"[A-Za-z]{2,3}(?:_[A-Za-z0-9]+)*"  # pt_BR
+_WITH_REGION = r"[a-z]{2,3}(?:[-_][A-Z0-9][A-Za-z0-9]*)*"  # pt-BR: upper case tells the region from a language
+_ONE = re.compile(rf"(.+)[.:]({LANGUAGE})")
+_BOTH = re.compile(  # en-PT-BR may be of en-PT and BR
+    rf"(.+)\.({_BESIDE_HYPHEN}|{_WITH_REGION}(?=-[a-z]))-({_BESIDE_HYPHEN}|{_WITH_REGION})\.(tsv|tmx)"
+)
+_COMPRESSED = re.compile(r"\.(?:gz|zst)$")
+_NOT_LANGUAGES = ("csv", "gz", "raw", "src", "tgt", "tmx", "tok", "tsv", "txt", "xml", "zst")
+
+
+def sides(path: Path) -> tuple[str, dict[str, Path]]:
+    """The name of the parallel text in a file and its sides by language, as paths of ``lines.raw_lines``.
+
+    A file of one side has one; a table has its first two columns, a translation memory the languages of its name; the
+    order is that in the name. Any other file has none.
+    """
+    plain = _COMPRESSED.sub("", path.name)
+    if match := _BOTH.fullmatch(plain):
+        name, first, second, kind = match.groups()
+        marks = (1, 2) if kind == "tsv" else (first, second)
+        return name, {lang: Path(f"{path}:{mark}") for lang, mark in zip((first, second), marks, strict=True)}
+    language = ending(path)
+    return (path.name, {}) if language is None else (plain[: -len(language) - 1], {language: path})
+
+
+def ending(path: Path) -> str | None:
+    """The language at the end of a name: fr for corpus.fr.gz, memory.tmx:fr or folder:fr."""
+    match = _ONE.fullmatch(_COMPRESSED.sub("", path.name))
+    return match[2] if match and match[2] not in _NOT_LANGUAGES else None
