@@ -1,6 +1,7 @@
 """Reading lines, atomic writes, and locked folders. A line ends at \\n and nowhere else."""
 
 import codecs
+import csv
 import errno
 import gzip
 import io
@@ -17,6 +18,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from importlib.util import find_spec
+from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any, BinaryIO, Literal, TextIO, TypeVar, cast, overload
 from uuid import uuid4
@@ -29,7 +31,8 @@ from nmtkit.errors import UserError, counted
 
 _BLOCK = 1 << 17
 _YOUNG = 5  # seconds in which the maker of a staging folder surely locks it
-_COLUMN = re.compile(r"(.+?(\.tsv(?:\.gz|\.zst)?)?):([1-9][0-9]*)")
+_COLUMN = re.compile(r"(.+?(\.(?:tsv|csv)(?:\.gz|\.zst)?)?):([1-9][0-9]*)")
+SEPARATOR = re.compile(r'("?)sep=([,;\t|])\1(?:\r\n?|\n)')  # tells Excel the delimiter, and is no row
 _TMX = re.compile(r"(.+\.(?i:tmx)(?:\.gz|\.zst)?):([^:/]+)")
 _FOLDER = re.compile(rf"(.+?)/?:({naming.LANGUAGE})")
 _XML_LANG = "{http://www.w3.org/XML/1998/namespace}lang"
@@ -81,8 +84,7 @@ def file_of(path: Path | str) -> tuple[Path, int | str | None]:
     if match and match[2]:
         return Path(match[1]), int(match[3])
     if match and os.path.isfile(match[1]) and not os.path.exists(path):
-        remedy = f"save {match[1]} with tabs as .tsv" if match[1].endswith(".csv") else f"rename {match[1]}"
-        raise UserError(f"{path}: a column of a table, which must be named .tsv (.tsv.gz, .tsv.zst); {remedy}")
+        raise UserError(f"{path}: a column of a table, which must be named .tsv or .csv (.gz, .zst); rename {match[1]}")
     return Path(path), None
 
 
@@ -126,17 +128,47 @@ def _joined(texts: Iterable[Path]) -> Iterator[bytes]:
 def _column(path: Path, column: int) -> Iterator[bytes]:
     """A column (from 1) of a table as lines; blank lines are empty rows.
 
-    Raises UserError for a line that has too few columns, or for the first line if that is because it is not UTF-8.
+    Raises UserError for a row that has too few columns, or for the first line if that is because it is not UTF-8.
     """
-    first = b""
-    for number, line in enumerate(_lines_of_file(path), 1):
-        first = first or line
-        columns = _content(line).split(b"\t") if line.strip() else [b""] * column
-        if len(columns) < column:
-            parse_line(first, path, 1)  # in UTF-16, lines end within a character
-            found = f"line {number} has {counted(len(columns), 'column')}, so no column {column}"
-            raise UserError(f"{path}: {found}; fix the line, or name another column")
-        yield columns[column - 1] + b"\n"
+    for number, cells in enumerate(rows(path), 1):
+        if cells and len(cells) < column:
+            parse_line(next(_lines_of_file(path)), path, 1)  # in UTF-16, lines end within a character
+            noun = "row" if is_csv(path) else "line"
+            found = f"{noun} {number} has {counted(len(cells), 'column')}, so no column {column}"
+            raise UserError(f"{path}: {found}; fix the {noun}, or name another column")
+        yield (cells[column - 1] if cells else b"") + b"\n"
+
+
+def rows(path: Path) -> Iterator[list[bytes]]:
+    """The cells of each row of a table (tsv, csv); a blank line is a row without cells.
+
+    A line break in a cell of CSV is a space. Raises UserError if the file cannot be read or is not valid CSV.
+    """
+    if not is_csv(path):
+        for line in _lines_of_file(path):
+            yield _content(line).split(b"\t") if line.strip() else []
+        return
+    lines = (line.decode("utf-8", "surrogateescape") for line in _joined([path]))
+    head = list(islice(lines, 20))
+    named = SEPARATOR.match(head[0]) if head else None
+    delimiter = named[2] if named else delimiter_of("".join(head))
+    reader = csv.reader(chain(head[1:] if named else head, lines), delimiter=delimiter, strict=True)
+    try:
+        for cells in reader:
+            yield [re.sub(r"[\r\n]+", " ", cell).encode("utf-8", "surrogateescape") for cell in cells]
+    except csv.Error as error:
+        raise UserError(f"{path}:{reader.line_num + bool(named)}: not valid CSV: {error}; export it again") from None
+
+
+def delimiter_of(text: str, among: str = ",;\t|") -> str:
+    """The delimiter of a CSV text: the most frequent one in the first row, outside quoted cells."""
+    first = re.sub(rf'(?<![^{among}\n])"[^"]*(?:""[^"]*)*"', "", text).lstrip("\r\n").partition("\n")[0]
+    return max(among, key=first.count)
+
+
+def is_csv(path: Path) -> bool:
+    """Whether a table is CSV rather than lines with tabs."""
+    return ".csv" in path.suffixes[-2:]
 
 
 def _memory(path: Path, language: str) -> Iterator[bytes]:
@@ -280,7 +312,8 @@ def at_line(path: Path | str, number: int) -> str:
                 return at_line(text, number)
             number -= lines
     if side is not None:
-        return f"{file}: unit {number}, {side}" if isinstance(side, str) else f"{file}:{number}, column {side}"
+        place = f"{file}: row {number}" if is_csv(file) else f"{file}:{number}"
+        return f"{file}: unit {number}, {side}" if isinstance(side, str) else f"{place}, column {side}"
     return f"{'standard input' if str(path) == '-' else path}:{number}"
 
 

@@ -1,4 +1,4 @@
-"""The names of files of parallel text: NAME.LANGUAGE, NAME.SRC-TGT.tsv and NAME.SRC-TGT.tmx, also .gz and .zst."""
+"""The names of files of parallel text: NAME.LANGUAGE and NAME.SRC-TGT.tsv (.csv, .tmx), also .gz and .zst."""
 
 import re
 from pathlib import Path
@@ -9,7 +9,7 @@ _BESIDE_HYPHEN = r"[A-Za-z]{2,3}(?:_[A-Za-z0-9]+)*"  # pt_BR
 _WITH_REGION = r"[a-z]{2,3}(?:[-_][A-Z0-9][A-Za-z0-9]*)*"  # pt-BR: upper case tells the region from a language
 _ONE = re.compile(rf"(.+)[.:]({LANGUAGE})")
 _BOTH = re.compile(  # en-PT-BR may be of en-PT and BR
-    rf"(.+)\.({_BESIDE_HYPHEN}|{_WITH_REGION}(?=-[a-z]))-({_BESIDE_HYPHEN}|{_WITH_REGION})\.(tsv|tmx)"
+    rf"(.+)\.({_BESIDE_HYPHEN}|{_WITH_REGION}(?=-[a-z]))-({_BESIDE_HYPHEN}|{_WITH_REGION})\.(tsv|csv|tmx)"
 )
 _COMPRESSED = re.compile(r"\.(?:gz|zst)$")
 _NOT_LANGUAGES = ("csv", "gz", "raw", "src", "tgt", "tmx", "tok", "tsv", "txt", "xml", "zst")
@@ -24,7 +24,7 @@ def sides(path: Path) -> tuple[str, dict[str, Path]]:
     plain = _COMPRESSED.sub("", path.name)
     if match := _BOTH.fullmatch(plain):
         name, first, second, kind = match.groups()
-        marks = (1, 2) if kind == "tsv" else (first, second)
+        marks = (first, second) if kind == "tmx" else (1, 2)
         return name, {lang: Path(f"{path}:{mark}") for lang, mark in zip((first, second), marks, strict=True)}
     language = ending(path)
     return (path.name, {}) if language is None else (plain[: -len(language) - 1], {language: path})

@@ -19,7 +19,7 @@ from nmtkit.data.corpus import Corpus
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError, counted
 from nmtkit.folders import SIDES, SPLITS, TextFiles
-from nmtkit.lines import at_line, conversion, file_of, parse_line, raw_lines
+from nmtkit.lines import at_line, conversion, file_of, is_csv, parse_line, raw_lines, rows
 from nmtkit.text.hashes import pair_hash, repeated
 from nmtkit.text.manifest import read_json
 from nmtkit.text.pipeline import CONTROL
@@ -120,21 +120,20 @@ def _examine_tables(files: Files, src: str, tgt: str, findings: _Findings) -> bo
             columns[file] = max(column, columns.get(file, 0))
     for file, least in columns.items():
         usual = None
-        for number, line in enumerate(raw_lines(file), 1):
-            if not line.strip():
+        for number, row in enumerate(rows(file), 1):
+            if not row:
                 continue
-            cells = [cell.strip() for cell in line.split(b"\t")]
+            cells = [cell.strip() for cell in row]
             usual = usual or len(cells)
             if len(cells) < least:
                 findings.add(file, number, f"has {counted(len(cells), 'column')}, not {least}", fatal=True)
                 sound = False
             elif len(cells) > usual:
-                findings.add(
-                    file, number, f"has more columns than the first line, {usual}; is there a tab in a sentence?"
-                )
+                why = "a delimiter outside quotation marks" if is_csv(file) else "a tab in a sentence"
+                findings.add(file, number, f"has more columns than the first line, {usual}; is there {why}?")
             if number == 1 and {cell.decode(errors="ignore").lower() for cell in cells} & {src, tgt, *_HEADERS}:
                 findings.add(file, number, "looks like a header, which would be read as a sentence pair; remove it")
-            if any(map(quoted_as_csv, cells)):
+            if not is_csv(file) and any(map(quoted_as_csv, cells)):
                 findings.add(file, number, QUOTED)
     return sound
 

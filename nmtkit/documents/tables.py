@@ -7,6 +7,7 @@ from functools import partial
 from nmtkit.documents.places import Places, without_forms
 from nmtkit.documents.text import decoded, encoded
 from nmtkit.errors import UserError, counted
+from nmtkit.lines import SEPARATOR, delimiter_of
 
 _QUOTED = r'"[^"]*(?:""[^"]*)*"'
 
@@ -18,9 +19,8 @@ def read_csv(data: bytes, columns: Sequence[str]) -> Places:
     quoted cell has no end.
     """
     text = decoded(data)
-    first = re.sub(rf"(?<![^,;\t|\n]){_QUOTED}", "", text).lstrip("\r\n").partition("\n")[0]
-    named = re.match(r'("?)sep=([,;\t|])\1(?:\r\n?|\n)', text)
-    delimiter = named[2] if named else max(",;\t|", key=first.count)
+    named = SEPARATOR.match(text)
+    delimiter = named[2] if named else delimiter_of(text)
     before = named[0] if named else ""
     pieces, end = _split(text[len(before) :], delimiter, quoting=True)
     end += len(before)

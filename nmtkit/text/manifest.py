@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from nmtkit.errors import UserError, counted
 from nmtkit.folders import SIDES, SPLITS, TextFiles, check_regular
-from nmtkit.lines import at_line, file_of, raw_lines
+from nmtkit.lines import at_line, file_of, is_csv, raw_lines
 from nmtkit.text.round_trip import describe_loss
 from nmtkit.text.rules import describe_rule
 from nmtkit.text.sentencepieces import package
@@ -75,14 +75,15 @@ class PrepReport:
 def line_numbers(rule: Mapping[str, Any], path: Path | str) -> str:
     """The first lines of ``path`` left out by a rule, from its entry in the manifest: "lines 3, 14, 15, 92, 65, ...".
 
-    Those of a translation memory are units; those of a folder are in its files: "train/a.en:3, train/a.en:14, ...".
+    Those of a translation memory are units, those of CSV rows, and those of a folder are in its files: "train/a.en:3,
+    train/a.en:14, ...".
     """
     shown = rule["lines"][:5]
     more = ", ..." if rule["count"] > len(shown) else ""
     file, side = file_of(path)
     if file.is_dir():
         return ", ".join(at_line(path, number) for number in shown) + more
-    noun = "unit" if isinstance(side, str) else "line"
+    noun = "unit" if isinstance(side, str) else "row" if side and is_csv(file) else "line"
     return f"{noun}{'s' if rule['count'] > 1 else ''} {', '.join(map(str, shown))}{more}"
 
 

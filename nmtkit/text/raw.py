@@ -12,7 +12,7 @@ from unicodedata import is_normalized
 from nmtkit import naming
 from nmtkit.errors import UserError, check_lines
 from nmtkit.folders import SPLITS
-from nmtkit.lines import at_line, decode_line, file_of, parse_line, raw_lines, real_path, texts_of
+from nmtkit.lines import at_line, decode_line, file_of, is_csv, parse_line, raw_lines, real_path, rows, texts_of
 from nmtkit.machine.processes import Workers
 from nmtkit.machine.progress import progress
 from nmtkit.text.settings import SetOptions
@@ -113,7 +113,7 @@ def _check_file(path: Path) -> None:
     _check_side(path)
     if not file.is_file():
         raise UserError(f"{file}: not a regular file, which prep needs to read more than once; copy it to a file")
-    cells = islice(raw_lines(path), 10_000) if isinstance(side, int) else ()
+    cells = islice(raw_lines(path), 10_000) if isinstance(side, int) and not is_csv(file) else ()
     if number := next((number for number, cell in enumerate(cells, 1) if quoted_as_csv(cell)), None):
         log.warning(f"{at_line(path, number)}: {QUOTED}")
 
@@ -123,7 +123,7 @@ def _check_side(path: Path) -> None:
     file, side = file_of(path)
     if side is None and file.is_dir():
         raise UserError(f"{file}: a folder; name a language of its texts for each side, as {file}:en")
-    if side is None and re.search(r"\.tsv(?:\.gz|\.zst)?$", file.name):
+    if side is None and re.search(r"\.(?:tsv|csv)(?:\.gz|\.zst)?$", file.name):
         raise UserError(f"{file}: a table; name a column of it for each side, as {file}:1")
     if side is None and re.search(r"\.(?i:tmx)(?:\.gz|\.zst)?$", file.name):
         raise UserError(f"{file}: a translation memory; name a language of it for each side, as {file}:en")
@@ -163,8 +163,8 @@ def find_raw(
 ) -> tuple[dict[str, Files], str, str]:
     """The raw files of each split in a folder, and the source and target language.
 
-    Names are {train,dev,test}.LANGUAGE, {train,dev,test}.SRC-TGT.tsv with the sides in the first two columns, or
-    {train,dev,test}.SRC-TGT.tmx, also with .gz or .zst; or {train,dev,test} is a folder of such texts of any name. A
+    Names are {train,dev,test}.LANGUAGE, {train,dev,test}.SRC-TGT.tsv (or .csv) with the sides in the first two columns,
+    or {train,dev,test}.SRC-TGT.tmx, also with .gz or .zst; or {train,dev,test} is a folder of such texts of any name. A
     language may be None if the folder has only two, and both if it has a table or a translation memory. sampled: the
     sets that are sampled from train, so that there is no warning if they are missing. Raises UserError if files are
     missing or the languages are ambiguous.
@@ -185,8 +185,6 @@ def find_raw(
                 raise UserError(f"{path}: {other.name} is there too; keep one of them")
             sets[split][language] = side
     languages = sorted(sets["train"])
-    if not languages and (tables := sorted(folder.glob("train.*.csv"))):
-        raise UserError(f"{tables[0]}: must be separated by tabs; save it as {tables[0].stem}.tsv")
     if src is None and tgt is None and languages == sorted(filter(None, named)):
         src, tgt = named
     src, tgt = _direction(folder, languages, src, tgt)
@@ -217,7 +215,7 @@ def _sides_in(folder: Path, src: str | None, tgt: str | None) -> tuple[str, dict
 def _warn_of_columns(files: Files) -> None:
     """Warn of a table with more columns than the two that are read."""
     (table, column), _ = map(file_of, files)
-    columns = next((line.count(b"\t") + 1 for line in raw_lines(table)), 0) if isinstance(column, int) else 0
+    columns = len(next(rows(table), [])) if isinstance(column, int) else 0
     if columns > 2:
         others = " ".join(f"{table}:{number}" for number in (2, 3))
         log.warning(

@@ -1,12 +1,11 @@
 """Reading glossaries: tab-separated text, CSV, TBX."""
 
 import csv
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from nmtkit.errors import UserError
-from nmtkit.lines import read_lines
+from nmtkit.lines import delimiter_of, read_lines
 from nmtkit.translation.request import EMPTY_FORM, FORMS, Terms
 
 
@@ -29,7 +28,7 @@ def _rows(path: Path, separator: str) -> Iterator[tuple[str, str]]:
     """The terms of a text file."""
     for number, line in enumerate(read_lines(path), 1):
         if number == 1 and separator == ",":
-            separator = max(",;", key=re.sub('"[^"]*"', "", line).count)
+            separator = delimiter_of(line, ",;")
         try:
             cells = line.split("\t") if separator == "\t" else next(csv.reader([line], delimiter=separator), [])
         except csv.Error as error:  # a very long field

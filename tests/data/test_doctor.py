@@ -75,6 +75,19 @@ def test_faults_in_a_folder_of_texts_are_found_in_their_files(tmp_path: Path) ->
     ]
 
 
+def test_rows_of_csv_are_examined_as_those_of_a_table(tmp_path: Path) -> None:
+    rows = [f'{src.decode()};"{tgt.decode()}; oui"' for src, tgt in zip(*text(200, 1), strict=True)]
+    rows[4], rows[9] = "source;target", f"{rows[9]};more"
+    path = tmp_path / "a.en-fr.csv"
+    path.write_text("\n".join(["source;target", *rows]))
+    found = examine_text({"train": Files(Path(f"{path}:1"), Path(f"{path}:2"))}, "en", "fr")
+    assert [str(finding).partition("en-fr.csv")[2] for finding in found] == [
+        ":1: looks like a header, which would be read as a sentence pair; remove it",
+        ":11: has more columns than the first line, 2; is there a delimiter outside quotation marks?",
+        ": row 6, column 1: the same pair as on an earlier line",
+    ]
+
+
 @pytest.mark.parametrize("split", ["train", "dev"])
 def test_every_planted_fault_is_found_in_its_file_and_line(tmp_path: Path, split: str) -> None:
     sides = corpus(tmp_path)

@@ -1,4 +1,5 @@
 import contextlib
+import csv
 import errno
 import gzip
 import hashlib
@@ -492,6 +493,45 @@ def test_raw_text_is_found_by_split_and_language(
     assert "has no test.en and test.fr: there will be no test set" in caplog.text
 
 
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+@pytest.mark.parametrize("first", ["", "sep"], ids=["plain", "named delimiter"])
+def test_csv_makes_the_folder_that_its_columns_make(
+    repetitive: dict[str, Files], tmp_path: Path, delimiter: str, first: str
+) -> None:
+    held_out = SetOptions(dev_size=20)
+    raw = tmp_path / "raw"
+    raw.mkdir()
+    pairs = zip(*map(read_lines, repetitive["train"]), strict=True)
+    pairs = [(f'{src} "Yes", he said; no?', f"{tgt}; «oui»,\tnon ?" if tgt else "") for src, tgt in pairs]
+    for side, path in enumerate(repetitive["train"]):
+        write(path, [pair[side] for pair in pairs])
+    broken = [(src.replace(" he", "\r\nhe"), tgt) for src, tgt in pairs]  # a line break in a cell is a space
+    with open(raw / "train.en-fr.csv", "w", encoding="utf-8-sig", newline="") as file:
+        file.write(f"{first}={delimiter}\r\n" if first else "")
+        csv.writer(file, delimiter=delimiter).writerows(broken)
+    prepare(repetitive, tmp_path / "data", BPE, workers=1, held_out=held_out)
+    report = prepare(find_raw(raw, None, None)[0], tmp_path / "other", BPE, workers=1, held_out=held_out)
+    for name in ("train.src", "train.tgt", "dev.src", "dev.raw.tgt", "bpe.src"):
+        assert (tmp_path / "other" / name).read_bytes() == (tmp_path / "data" / name).read_bytes()
+    assert re.search(r"left out \d+ for an empty side: rows \d+, ", str(report))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (b"a;b\n\nc\n", r"train\.en-fr\.csv: row 3 has 1 column, so no column 2; fix the row, or name another"),
+        (b'a,b\n"c"d,e\n', r"train\.en-fr\.csv:2: not valid CSV: .*; export it again"),
+        (b'a,b\n"c,e\n', r"train\.en-fr\.csv:2: not valid CSV: unexpected end of data"),
+        (b"a,b\ncaf\xe9,e\n", r"train\.en-fr\.csv: row 2, column 1: byte 0xE9 is not UTF-8; convert the file"),
+        ("a;b\n".encode("utf-16"), r"train\.en-fr\.csv.* 1: byte 0xFF is not UTF-8; convert .* iconv -f utf-16"),
+    ],
+)
+def test_csv_that_cannot_be_read_names_its_row(tmp_path: Path, text: bytes, message: str) -> None:
+    (tmp_path / "train.en-fr.csv").write_bytes(text)
+    with pytest.raises(UserError, match=message):
+        prepare(find_raw(tmp_path, "en", "fr")[0], tmp_path / "data", WORDS, workers=1)
+
+
 def test_a_table_as_a_whole_is_no_text_of_one_language(folder: Callable[..., Path]) -> None:
     table = folder("crawl.tsv.gz") / "crawl.tsv.gz"
     with pytest.raises(UserError, match=r"crawl\.tsv\.gz: a table; name a column .* as .*crawl\.tsv\.gz:1"):
@@ -673,12 +713,7 @@ def test_a_table_with_more_columns_than_two_is_warned_of(tmp_path: Path, caplog:
         (["train.en", "train.fr"], "en", "en", r"source and target language are both en; name two languages"),
         (["train.en", "train.fr"], "en", "de", r"train\.de: no such file \(nor \.gz or \.zst\)"),
         (["train.en", "train.fr", "dev.en"], "en", "fr", r"dev\.fr: no such file"),
-        (
-            ["train.en-fr.csv"],
-            "en",
-            "fr",
-            r"train\.en-fr\.csv: must be separated by tabs; save it as train\.en-fr\.tsv",
-        ),
+        (["train.en.csv"], "en", "fr", r"train\.en: no such file"),
         (["train.en", "train.en.gz", "train.fr"], "en", "fr", r"train\.en\.gz: train\.en is there too; keep one"),
         (["train.en", "train.en-fr.tsv"], "en", "fr", r"train\.en-fr\.tsv: train\.en is there too; keep one"),
     ],
@@ -700,9 +735,7 @@ def test_a_file_name_ends_in_its_language(name: str, language: str) -> None:
     assert language_of(Path(name)) == language
 
 
-@pytest.mark.parametrize(
-    "name", ["train", "train.txt", "train.gz", "train.csv", "train.src", "train.english", "train.tsv:1"]
-)
+@pytest.mark.parametrize("name", ["train", "train.txt", "train.gz", "train.src", "train.english", "train.tsv:1"])
 def test_a_file_name_without_a_language_asks_for_it(name: str) -> None:
     with pytest.raises(UserError, match=f"{name}: its name does not end in a language; give `src_lang` and `tgt_lang`"):
         language_of(Path(name))
@@ -713,6 +746,7 @@ def test_a_file_name_without_a_language_asks_for_it(name: str) -> None:
     [
         ("a.tmx", "name a language of it .* as a.tmx:en"),
         ("a.es-gn.tsv.gz", "name a column of it .* as a.es-gn.tsv.gz:1"),
+        ("a.csv", "name a column of it .* as a.csv:1"),
     ],
 )
 def test_a_memory_or_table_asks_for_its_side_before_the_language(name: str, remedy: str) -> None:
