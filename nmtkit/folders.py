@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from nmtkit.config import dump_yaml
 from nmtkit.errors import UserError
-from nmtkit.lines import FULL, TEMPORARY, real_path, report_write_errors, staging_folder, sync, write_file
+from nmtkit.writing import FULL, TEMPORARY, real_path, report_write_errors, staging_folder, sync, write_file
 
 # Increased when an older nmtkit would silently misread a new folder; the new nmtkit then reads both formats. A new
 # configuration key is no reason, because older versions reject unknown keys.

@@ -29,11 +29,23 @@ RANKS = [
     {"kernels"},
     {"folders", "machine"},
     {"options"},
-    {"config", "lines"},
+    {"config", "lines", "writing"},
     {"errors", "naming", "symbols", "version"},
 ]
 RANK = {part: rank for rank, parts in enumerate(RANKS) for part in parts}
-TORCH_FREE = {"cli", "workflow", "options", "config", "folders", "lines", "naming", "errors", "symbols", "version"}
+TORCH_FREE = {
+    "cli",
+    "workflow",
+    "options",
+    "config",
+    "folders",
+    "lines",
+    "naming",
+    "writing",
+    "errors",
+    "symbols",
+    "version",
+}
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 

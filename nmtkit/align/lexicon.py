@@ -12,7 +12,8 @@ from operator import itemgetter
 from pathlib import Path
 
 from nmtkit.errors import UserError
-from nmtkit.lines import atomic_write, read_lines
+from nmtkit.lines import read_lines
+from nmtkit.writing import atomic_write
 
 WordPair = tuple[str, str]
 

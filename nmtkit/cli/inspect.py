@@ -8,9 +8,9 @@ from nmtkit.cli.options import AsJson, print_json
 from nmtkit.cli.tables import print_table
 from nmtkit.errors import UserError
 from nmtkit.folders import SIDES
-from nmtkit.lines import write_file
 from nmtkit.options import Option
 from nmtkit.workflow.inspect import Flow, FlowOptions, Inspection, compare_flows, examine
+from nmtkit.writing import write_file
 
 
 def inspect(

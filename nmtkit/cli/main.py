@@ -38,8 +38,8 @@ from nmtkit.cli.translate import translate
 from nmtkit.cli.tune import tune
 from nmtkit.cli.vocab import vocab
 from nmtkit.errors import UserError, printable
-from nmtkit.lines import FULL
 from nmtkit.version import __version__
+from nmtkit.writing import FULL
 
 app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]}, pretty_exceptions_enable=False, rich_markup_mode=None

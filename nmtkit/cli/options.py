@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Annotated, Any, TextIO, cast
 
 from nmtkit.errors import UserError
-from nmtkit.lines import atomic_write, file_of
+from nmtkit.lines import file_of
 from nmtkit.options import Option
+from nmtkit.writing import atomic_write
 
 log = logging.getLogger(__name__)
 

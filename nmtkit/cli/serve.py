@@ -13,12 +13,12 @@ from typing import Annotated
 
 from nmtkit.cli.parameters import Without
 from nmtkit.errors import UserError
-from nmtkit.lines import real_path
 from nmtkit.options import Option
 from nmtkit.serving.limits import Limits
 from nmtkit.translation.request import Request
 from nmtkit.workflow.shared import ENSEMBLES
 from nmtkit.workflow.translate import TranslateOptions, models_of
+from nmtkit.writing import real_path
 
 log = logging.getLogger(__name__)
 

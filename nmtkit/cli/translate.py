@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from nmtkit.cli.options import OUTPUT_FILE, check_output, log, open_output
 from nmtkit.documents.formats import ARCHIVES, is_document
 from nmtkit.errors import UserError, counted
-from nmtkit.lines import beside_lines, check_read_once, raw_lines, real_path
+from nmtkit.lines import beside_lines, check_read_once, raw_lines
 from nmtkit.options import Option
 from nmtkit.search.settings import SEARCH
 from nmtkit.translation.request import OUTPUT, Request
@@ -20,6 +20,7 @@ from nmtkit.translation.stream import Stream, decoded, standard_input
 from nmtkit.translation.terms import read_terms
 from nmtkit.workflow.document import DocumentOptions, write_document
 from nmtkit.workflow.translate import LineOptions, TranslateOptions, translate_text
+from nmtkit.writing import real_path
 
 if TYPE_CHECKING:
     from nmtkit.translation.translation import Translation

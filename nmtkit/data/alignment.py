@@ -13,11 +13,12 @@ from nmtkit.align.pharaoh import Link, check_links, format_links, parse_links, r
 from nmtkit.align.symmetrize import Heuristic, symmetrized
 from nmtkit.errors import check_lines, counted
 from nmtkit.folders import ALIGN_FILES, TextFiles
-from nmtkit.lines import count_lines, move_into_place, read_lines, staging_folder
+from nmtkit.lines import count_lines, read_lines
 from nmtkit.machine.progress import progress
 from nmtkit.text.bpe import Segmenter
 from nmtkit.text.sentencepieces import SentencePieces
 from nmtkit.text.settings import Prep, Segmentation, load_prep
+from nmtkit.writing import move_into_place, staging_folder
 
 # The functions that join the subwords of each segmentation into words.
 JOIN: dict[Segmentation, Callable[[list[str]], list[str]]] = {

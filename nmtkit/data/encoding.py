@@ -18,13 +18,13 @@ from nmtkit.data.foreign import read_words
 from nmtkit.data.vocab import ALL_SYMBOLS, Vocabulary
 from nmtkit.errors import UserError
 from nmtkit.folders import SIDES, SPLITS, SideName, TextFiles
-from nmtkit.lines import locked, move_into_place, staging_folder
 from nmtkit.machine.processes import Chunk, Workers, chunks
 from nmtkit.machine.progress import progress
 from nmtkit.symbols import UNK
 from nmtkit.text.counts import merged, write_run
 from nmtkit.text.manifest import read_manifest
 from nmtkit.text.raw import NO_WORDS, Files, has_words
+from nmtkit.writing import locked, move_into_place, staging_folder
 
 _LINES = 5000  # of a chunk
 _MOST_COUNTED = 500_000  # word types in memory, about 100 MB

@@ -8,9 +8,10 @@ from functools import cached_property
 from pathlib import Path
 
 from nmtkit.errors import UserError
-from nmtkit.lines import atomic_write, read_lines
+from nmtkit.lines import read_lines
 from nmtkit.symbols import SPELLINGS, UNK, UNKPOS
 from nmtkit.text.counts import most_frequent
+from nmtkit.writing import atomic_write
 
 ALL_SYMBOLS = frozenset((*SPELLINGS, *UNKPOS))
 

@@ -20,7 +20,6 @@ from nmtkit.experiment.warm_start import Origin, check_origin, take_weights
 from nmtkit.folders import SIDES, ModelFolder, TextFiles
 from nmtkit.kernels import door
 from nmtkit.layers.embedding import SharedEmbedding
-from nmtkit.lines import copy_file, locked, make_folder, write_file
 from nmtkit.machine.threads import choose_threads
 from nmtkit.models.base import Seq2Seq, count_parameters, is_dropout
 from nmtkit.ops.plain import PLAIN
@@ -32,6 +31,7 @@ from nmtkit.training.graphs import graphs_for
 from nmtkit.training.progress import Progress
 from nmtkit.training.run import Run, sample_pairs
 from nmtkit.training.settings import on_resume
+from nmtkit.writing import copy_file, locked, make_folder, write_file
 
 log = logging.getLogger(__name__)
 

@@ -14,11 +14,11 @@ from nmtkit.errors import UserError
 from nmtkit.experiment.plan import vocabulary_sizes
 from nmtkit.experiment.schema import Experiment, differences, load_experiment
 from nmtkit.folders import SIDES, ModelFolder, SideName, TextFiles, crc32
-from nmtkit.lines import real_path
 from nmtkit.models.base import Seq2Seq, is_dropout
 from nmtkit.text.manifest import read_json
 from nmtkit.text.settings import preparation
 from nmtkit.training.checkpoint import load_into
+from nmtkit.writing import real_path
 
 _NAMED = 5  # new words listed in the log
 

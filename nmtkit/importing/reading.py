@@ -9,8 +9,8 @@ from nmtkit.folders import ModelFolder
 from nmtkit.importing import fairseq, marian, nematus, transformers
 from nmtkit.importing.found import Found
 from nmtkit.importing.npz import read_npz
-from nmtkit.lines import real_path, write_file
 from nmtkit.training import checkpoint
+from nmtkit.writing import real_path, write_file
 
 NO_CORPUS = json.dumps({})  # the hashes of the training data, which is unknown
 READERS = (nematus, marian, fairseq, transformers)  # the first that finds a model reads it

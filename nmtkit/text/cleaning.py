@@ -11,7 +11,7 @@ from typing import Any
 
 from nmtkit.errors import UserError
 from nmtkit.folders import SPLITS
-from nmtkit.lines import atomic_write, raw_lines, read_lines, write_file
+from nmtkit.lines import raw_lines, read_lines
 from nmtkit.machine.processes import Chunk, Workers, chunks
 from nmtkit.machine.progress import progress
 from nmtkit.text.hashes import load_hashes, pair_hash
@@ -22,6 +22,7 @@ from nmtkit.text.raw import Files
 from nmtkit.text.rules import broken_rule, describe_rule, rules_of
 from nmtkit.text.settings import Prep
 from nmtkit.text.work import CHUNK_LINES, Shard, Work, join_lines
+from nmtkit.writing import atomic_write, write_file
 
 _FIRST_LINES = 10  # line numbers per rule in the manifest
 _MANY = 0.1  # warn if a larger share of the training pairs is left out

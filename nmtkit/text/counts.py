@@ -9,7 +9,7 @@ from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 
-from nmtkit.lines import atomic_write, staging_folder
+from nmtkit.writing import atomic_write, staging_folder
 
 _AT_ONCE = 100  # open files; some systems allow only 256 per process
 

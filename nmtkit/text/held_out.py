@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from itertools import chain, islice
 
 from nmtkit.errors import UserError
-from nmtkit.lines import read_lines, write_file
+from nmtkit.lines import read_lines
 from nmtkit.machine.progress import progress
 from nmtkit.text.hashes import pair_hash
 from nmtkit.text.pipeline import TextPipeline
@@ -13,6 +13,7 @@ from nmtkit.text.placeholders import masked
 from nmtkit.text.raw import Files
 from nmtkit.text.rules import broken_rule
 from nmtkit.text.settings import Prep, SetOptions
+from nmtkit.writing import write_file
 
 
 def sample_sets(

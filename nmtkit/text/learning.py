@@ -7,7 +7,6 @@ from itertools import chain
 from pathlib import Path
 
 from nmtkit.folders import SIDES, SideName, TextFiles
-from nmtkit.lines import write_file
 from nmtkit.machine.processes import Chunk, Workers
 from nmtkit.machine.progress import progress
 from nmtkit.text.bpe import learn_merges
@@ -17,6 +16,7 @@ from nmtkit.text.sentencepieces import learn_sentencepieces
 from nmtkit.text.settings import Prep
 from nmtkit.text.truecasing import Truecaser, count_cases, learn_truecaser
 from nmtkit.text.work import CHUNK_LINES, Work, split_lines
+from nmtkit.writing import write_file
 
 # BPE merges by the number of training words per side. Sennrich and Zhang 2019 use a vocabulary of 2,000 for 100,000
 # words; in Ding et al. 2019 at most 4,000 merges are best for low-resource recurrent models.

@@ -12,7 +12,6 @@ from typing import Any
 
 from nmtkit.errors import UserError
 from nmtkit.folders import SideName, TextFiles
-from nmtkit.lines import copy_file
 from nmtkit.text import reversible
 from nmtkit.text.bpe import Segmenter
 from nmtkit.text.casing import lower
@@ -21,6 +20,7 @@ from nmtkit.text.scripts import base_language
 from nmtkit.text.sentencepieces import MARK, SentencePieces
 from nmtkit.text.settings import MOSES, Side, in_form, load_prep
 from nmtkit.text.truecasing import Truecaser, detruecased
+from nmtkit.writing import copy_file
 
 # Invisible characters that are not white space to str.split.
 CONTROL = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f]")

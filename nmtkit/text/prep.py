@@ -14,16 +14,7 @@ from pathlib import Path
 from nmtkit.config import dump_yaml, to_dict
 from nmtkit.errors import UserError
 from nmtkit.folders import ALIGN_FILES, SIDES, SPLITS, SideName, TextFiles
-from nmtkit.lines import (
-    FULL,
-    copy_file,
-    move_into_place,
-    read_lines,
-    real_path,
-    report_write_errors,
-    sync,
-    write_file,
-)
+from nmtkit.lines import read_lines
 from nmtkit.machine.processes import Chunk, Workers, chunks
 from nmtkit.machine.progress import progress
 from nmtkit.symbols import SPELLINGS, UNKPOS
@@ -36,6 +27,7 @@ from nmtkit.text.raw import Files, input_files
 from nmtkit.text.round_trip import round_trip, sample
 from nmtkit.text.settings import AS_GIVEN, Cleaning, Prep, SetOptions, load_prep
 from nmtkit.text.work import CHUNK_LINES, Work, join_lines, remove, split_lines, vocabularies
+from nmtkit.writing import FULL, copy_file, move_into_place, real_path, report_write_errors, sync, write_file
 
 log = logging.getLogger(__name__)
 

@@ -12,10 +12,11 @@ from unicodedata import is_normalized
 from nmtkit import naming
 from nmtkit.errors import UserError, check_lines
 from nmtkit.folders import SPLITS
-from nmtkit.lines import at_line, decode_line, file_of, is_csv, parse_line, raw_lines, real_path, rows, texts_of
+from nmtkit.lines import at_line, decode_line, file_of, is_csv, parse_line, raw_lines, rows, texts_of
 from nmtkit.machine.processes import Workers
 from nmtkit.machine.progress import progress
 from nmtkit.text.settings import SetOptions
+from nmtkit.writing import real_path
 
 NO_WORDS = "no pair of the development set has words on both sides"
 QUOTED = "quoted as in CSV, but quotes are read as text; export the table as tab-separated text without quotes"

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from nmtkit.config import flatten, to_dict
 from nmtkit.errors import UserError
 from nmtkit.folders import SIDES, SPLITS, ModelFolder, SideName, TextFiles
-from nmtkit.lines import locked, raw_lines, real_path, report_write_errors, write_file
+from nmtkit.lines import raw_lines
 from nmtkit.machine.processes import Chunk, Workers
 from nmtkit.machine.progress import progress
 from nmtkit.text.hashes import repeated
@@ -32,6 +32,7 @@ from nmtkit.text.manifest import is_data_file, read_json, versions
 from nmtkit.text.raw import Content, Files, input_files, read, read_all, stamp
 from nmtkit.text.settings import Drop, Prep, SetOptions, Side
 from nmtkit.version import __version__
+from nmtkit.writing import locked, real_path, report_write_errors, write_file
 
 SHARD_LINES = 100_000  # half a minute for one process
 _SHARDS = 500  # at most; larger texts have larger shards

@@ -8,8 +8,8 @@ from torch import Tensor
 
 from nmtkit.errors import UserError, counted
 from nmtkit.folders import ModelFolder
-from nmtkit.lines import real_path
 from nmtkit.training import checkpoint
+from nmtkit.writing import real_path
 
 
 def average(

@@ -23,8 +23,8 @@ from torch import Tensor, nn
 from nmtkit import config as configs
 from nmtkit.errors import UserError
 from nmtkit.folders import ModelFolder, changed_file, crc32, write_checksums
-from nmtkit.lines import report_write_errors, sync, write_file
 from nmtkit.training.progress import Progress
+from nmtkit.writing import report_write_errors, sync, write_file
 
 log = logging.getLogger(__name__)
 

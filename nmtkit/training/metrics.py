@@ -11,9 +11,9 @@ from typing import Any
 
 from nmtkit.data.batches import Epoch
 from nmtkit.folders import ModelFolder, read_text
-from nmtkit.lines import report_write_errors, sync, write_file
 from nmtkit.training.progress import Progress
 from nmtkit.training.validation import Validation
+from nmtkit.writing import report_write_errors, sync, write_file
 
 RECORDS = logging.getLogger("nmtkit.records")  # handlers get every record as the message of a log record
 RECORDS.propagate = False

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from nmtkit.align.pharaoh import format_links
-from nmtkit.lines import atomic_write
 from nmtkit.symbols import EOS, SPELLINGS
 from nmtkit.translation.translation import Translation
+from nmtkit.writing import atomic_write
 
 
 def columns(scores: str, number: int, translation: Translation) -> str:

@@ -18,7 +18,6 @@ from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError, check_choice
 from nmtkit.experiment.model import load_model
 from nmtkit.folders import ModelFolder, TextFiles
-from nmtkit.lines import real_path, write_file
 from nmtkit.machine import memory
 from nmtkit.ops.matrix import usable
 from nmtkit.ops.precision import Precision, Products
@@ -27,6 +26,7 @@ from nmtkit.search.scorer import Scorer
 from nmtkit.text.pipeline import TextPipeline
 from nmtkit.text.settings import load_prep, preparation
 from nmtkit.translation.translator import Source, Translator
+from nmtkit.writing import real_path, write_file
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 from nmtkit.errors import UserError
-from nmtkit.lines import BINARY, POSIX, conversion, decode_line
+from nmtkit.lines import BINARY, conversion, decode_line
+from nmtkit.writing import POSIX
 
 T = TypeVar("T")
 

@@ -12,7 +12,7 @@ from nmtkit.evaluation.comparison import Compared, System
 from nmtkit.evaluation.forced import CrossEntropy, cross_entropy
 from nmtkit.evaluation.subsets import unknown_free
 from nmtkit.folders import ModelFolder, TextFiles
-from nmtkit.lines import atomic_write, check_read_once, read_lines
+from nmtkit.lines import check_read_once, read_lines
 from nmtkit.machine.progress import progress
 from nmtkit.ops.precision import Precision
 from nmtkit.search.ensemble import Ensemble
@@ -23,6 +23,7 @@ from nmtkit.translation.request import Request
 from nmtkit.translation.stream import FIRST_WINDOW, windows
 from nmtkit.translation.translation import Translation
 from nmtkit.translation.translator import Translator
+from nmtkit.writing import atomic_write
 
 log = logging.getLogger(__name__)
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from nmtkit.documents.formats import check_document, read_document, same_format
 from nmtkit.errors import UserError
-from nmtkit.lines import atomic_write
 from nmtkit.machine.processes import loading
 from nmtkit.options import by_keyword
 from nmtkit.translation.request import Request
 from nmtkit.workflow.translate import BEST, TranslateOptions, models_of, translate_windows
+from nmtkit.writing import atomic_write
 
 
 @dataclass(frozen=True)

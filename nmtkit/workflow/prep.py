@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, cast, get_args
 
 from nmtkit.errors import UserError, check_choice
 from nmtkit.folders import ModelFolder, TextFiles
-from nmtkit.lines import real_path
 from nmtkit.options import Option, by_keyword, option, options_of
 from nmtkit.text.settings import MOSES, Cleaning, Drop, Prep, SetOptions, Side, Tokenizer, load_prep
 from nmtkit.workflow.shared import JOBS, RAW, SOURCE_LANGUAGE, TARGET_LANGUAGE, several
+from nmtkit.writing import real_path
 
 if TYPE_CHECKING:
     from nmtkit.text.manifest import PrepReport

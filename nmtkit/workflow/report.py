@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Literal
 
 from nmtkit.errors import UserError, counted
 from nmtkit.folders import ModelFolder
-from nmtkit.lines import atomic_write
 from nmtkit.options import Option, by_keyword, option
 from nmtkit.translation.request import REPLACE_UNK, Request
 from nmtkit.version import __version__
 from nmtkit.workflow.contrast import measure, read_entries
 from nmtkit.workflow.shared import DATA, DEVICE, MAX_LENGTH, PAIRED, SUBSET_METRIC, TYPES, model_paths, paths
+from nmtkit.writing import atomic_write
 
 if TYPE_CHECKING:
     from nmtkit.evaluation.report import History, Sentence

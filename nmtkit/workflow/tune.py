@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Literal
 from nmtkit.config import to_dict
 from nmtkit.errors import UserError
 from nmtkit.folders import ModelFolder
-from nmtkit.lines import locked
 from nmtkit.options import Option, by_keyword, option
 from nmtkit.search.settings import Search
 from nmtkit.translation.request import Request
 from nmtkit.workflow.shared import CHECKPOINT, DATA, DEVICE, MODEL, PRECISION, model_at, numbers
+from nmtkit.writing import locked
 
 if TYPE_CHECKING:
     from nmtkit.evaluation.tuning import Candidate

@@ -23,8 +23,8 @@ import yaml
 
 from nmtkit.cli.main import main
 from nmtkit.evaluation.bleu import score
-from nmtkit.lines import locked
 from nmtkit.text.pipeline import TextPipeline
+from nmtkit.writing import locked
 
 Nmtkit = Callable[..., Any]  # the command line of tests/conftest.py
 

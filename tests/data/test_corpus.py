@@ -13,12 +13,12 @@ from nmtkit.data.corpus import Corpus
 from nmtkit.data.encoding import encode
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError
-from nmtkit.lines import locked
 from nmtkit.symbols import PAD, SPELLINGS, UNK, UNKPOS
 from nmtkit.text.manifest import describe_file
 from nmtkit.text.prep import prepare
 from nmtkit.text.raw import Files
 from nmtkit.text.settings import Prep, Side
+from nmtkit.writing import locked
 
 OWN = Side("en", normalize=False, tokenizer="none", segmentation="words")
 SENTENCES = [("the cat", "le chat"), ("the", "le"), ("a cat <s> sat", "un chat"), ("the cat sat", "le chat est assis")]

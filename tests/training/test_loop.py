@@ -432,7 +432,7 @@ def test_a_deleted_checkpoint_does_not_take_a_place_among_the_best(
 
 
 def test_two_runs_in_one_folder_are_refused_until_the_first_has_ended(data: Path, tmp_path: Path) -> None:
-    hold = "import pathlib, sys; from nmtkit.lines import locked\n"
+    hold = "import pathlib, sys; from nmtkit.writing import locked\n"
     hold += "with locked(pathlib.Path(sys.argv[1]), 'training'): print(flush=True); sys.stdin.read()"
     command = [sys.executable, "-c", hold, str(tmp_path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
