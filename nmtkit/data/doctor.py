@@ -23,7 +23,7 @@ from nmtkit.lines import at_line, conversion, file_of, is_csv, parse_line, raw_l
 from nmtkit.text.hashes import pair_hash, repeated
 from nmtkit.text.manifest import read_json
 from nmtkit.text.pipeline import CONTROL
-from nmtkit.text.raw import NO_WORDS, QUOTED, Files, has_words, pairs_of, quoted_as_csv
+from nmtkit.text.raw import HEADER, NO_WORDS, QUOTED, Files, has_words, is_header, pairs_of, quoted_as_csv
 from nmtkit.text.round_trip import ENOUGH, describe_loss
 from nmtkit.text.rules import characters
 from nmtkit.text.scripts import WITHOUT_SPACES, base_language, wrong_script
@@ -36,7 +36,6 @@ _SURE = 1.0  # threshold of the mean log-ratio of word frequencies
 _FREQUENT = 0.01  # share of a file's lines that a frequent character is in
 _MOST_UNSEEN = 5  # characters per file, because a text in another script has many
 _MANY_UNKNOWN = 0.05  # of a split's tokens
-_HEADERS = ("source", "target", "src", "tgt")  # of columns
 _NO_TEST = "no pair of the test set has words on both sides"
 _WINDOWS = re.compile("[\x80-\x84\x86-\x9f]")  # letters and quotation marks of Windows-1252
 _NOTHING = "nothing to train on: no pair has words on both sides and no control characters"
@@ -131,8 +130,8 @@ def _examine_tables(files: Files, src: str, tgt: str, findings: _Findings) -> bo
             elif len(cells) > usual:
                 why = "a delimiter outside quotation marks" if is_csv(file) else "a tab in a sentence"
                 findings.add(file, number, f"has more columns than the first line, {usual}; is there {why}?")
-            if number == 1 and {cell.decode(errors="ignore").lower() for cell in cells} & {src, tgt, *_HEADERS}:
-                findings.add(file, number, "looks like a header, which would be read as a sentence pair; remove it")
+            if number == 1 and is_header(cells, (src, tgt)):
+                findings.add(file, number, HEADER)
             if not is_csv(file) and any(map(quoted_as_csv, cells)):
                 findings.add(file, number, QUOTED)
     return sound

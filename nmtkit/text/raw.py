@@ -19,7 +19,10 @@ from nmtkit.text.settings import SetOptions
 from nmtkit.writing import real_path
 
 NO_WORDS = "no pair of the development set has words on both sides"
+HEADER = "looks like a header, which would be read as a sentence pair; remove it"
 QUOTED = "quoted as in CSV, but quotes are read as text; export the table as tab-separated text without quotes"
+
+_HEADERS = ("source", "target", "src", "tgt")  # of columns
 
 log = logging.getLogger(__name__)
 
@@ -60,9 +63,12 @@ def input_files(raw: Mapping[str, Files], held_out: SetOptions) -> list[Path]:
     return [file_of(text)[0] for path in chain(held_out.references, *raw.values()) for text in texts_of(path)]
 
 
-def read_all(raw: Mapping[str, Files], references: Sequence[Path], pool: Workers) -> dict[str, list[Content]]:
+def read_all(
+    raw: Mapping[str, Files], references: Sequence[Path], pool: Workers, languages: Collection[str]
+) -> dict[str, list[Content]]:
     """The contents of both sides of each split; those of dev are followed by its further references.
 
+    languages: the two of the text, by which the header of a table is recognised, to warn of it.
     Raises UserError for a line that is not UTF-8, for sides of different lengths, and for a file that is both sides.
     """
     if references and "dev" not in raw:
@@ -72,6 +78,9 @@ def read_all(raw: Mapping[str, Files], references: Sequence[Path], pool: Workers
     paths = [text for of_path in texts.values() for text in of_path]
     for path in paths:
         _check_file(path)
+    for table in {file: None for file, side in map(file_of, paths) if isinstance(side, int)}:
+        if is_header(next(rows(table), []), languages):
+            log.warning(f"{table}:1: {HEADER}")
     with progress("counting lines"):
         contents = dict(zip(paths, pool.map(read, paths), strict=True))
     contents |= {path: joined([contents[text] for text in of_path]) for path, of_path in texts.items()}
@@ -139,6 +148,12 @@ def pairs_of(files: Files) -> Iterator[tuple[str, str]]:
 def has_words(files: Files) -> bool:
     """True if any pair has words on both sides."""
     return any(src.split() and tgt.split() for src, tgt in pairs_of(files))
+
+
+def is_header(cells: Sequence[bytes], languages: Collection[str]) -> bool:
+    """Whether the first row of a table names its columns."""
+    names = {cell.strip().decode(errors="ignore").lower() for cell in cells}
+    return not names.isdisjoint((*languages, *_HEADERS))
 
 
 def quoted_as_csv(cell: bytes) -> bool:

@@ -516,6 +516,20 @@ def test_csv_makes_the_folder_that_its_columns_make(
     assert re.search(r"left out \d+ for an empty side: rows \d+, ", str(report))
 
 
+def test_a_header_of_a_table_is_warned_of(
+    repetitive: dict[str, Files], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    rows = [f"{src}\t{tgt}" for src, tgt in zip(*map(read_lines, repetitive["train"]), strict=True)]
+    for name, first in (("with", "EN\tFrench"), ("without", "The header\tLa source")):
+        table = tmp_path / f"{name}.en-fr.tsv"
+        write(table, [first, *rows])
+        prepare({"train": Files(Path(f"{table}:1"), Path(f"{table}:2"))}, tmp_path / name, WORDS, workers=1)
+    [told] = [message for message in caplog.messages if "header" in message]
+    assert (
+        told == f"{tmp_path}/with.en-fr.tsv:1: looks like a header, which would be read as a sentence pair; remove it"
+    )
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
