@@ -12,7 +12,7 @@ _BOTH = re.compile(  # en-PT-BR may be of en-PT and BR
     rf"(.+)\.({_BESIDE_HYPHEN}|{_WITH_REGION}(?=-[a-z]))-({_BESIDE_HYPHEN}|{_WITH_REGION})\.(tsv|csv|tmx)"
 )
 _COMPRESSED = re.compile(r"\.(?:gz|zst)$")
-_NOT_LANGUAGES = ("csv", "gz", "raw", "src", "tgt", "tmx", "tok", "tsv", "txt", "xml", "zst")
+_NOT_LANGUAGES = ("csv", "gz", "log", "raw", "src", "tgt", "tmx", "tok", "tsv", "txt", "xml", "zst")
 
 
 def sides(path: Path) -> tuple[str, dict[str, Path]]:

@@ -221,11 +221,15 @@ def find_raw(
 
 
 def _sides_in(folder: Path, src: str | None, tgt: str | None) -> tuple[str, dict[str, Path]]:
-    """The name of a folder and the sides of all its texts together, by language, those asked for included."""
+    """The name of a folder and the sides of all its texts together, by language; none if it lacks one asked for.
+
+    A translation memory that does not have its languages in its name may have any.
+    """
     found = {language: None for path in sorted(folder.iterdir()) for language in naming.sides(path)[1]}
-    memories = any(folder.glob("*.[tT][mM][xX]*"))
-    languages = [*found, *(language for language in (src, tgt) if language and language not in found)]
-    return folder.name, {language: Path(f"{folder}:{language}") for language in languages if found or memories}
+    asked = {language: None for language in (src, tgt) if language}
+    if any(folder.glob("*.[tT][mM][xX]*")):
+        found |= asked
+    return folder.name, {language: Path(f"{folder}:{language}") for language in found if found.keys() >= asked.keys()}
 
 
 def _warn_of_columns(files: Files) -> None:

@@ -698,8 +698,9 @@ def test_the_languages_of_a_folder_are_asked_for_if_its_names_do_not_say_which_i
 
 
 def test_a_folder_without_texts_is_none_of_raw_text(repetitive: dict[str, Files], tmp_path: Path) -> None:
-    (tmp_path / "dev").mkdir()
-    (tmp_path / "dev" / "notes.txt").touch()
+    for name in ("dev/notes.txt", "test/conftest.py", "train/train.log", "train/vocab.src"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
     assert find_raw(tmp_path, "en", "fr")[0] == repetitive
 
 
