@@ -69,13 +69,14 @@ def file_of(path: Path | str) -> tuple[Path, int | str | None]:
 
 
 def texts_of(path: Path | str) -> list[Path]:
-    """The texts that ``path`` consists of: those in a folder in one language, by name, or ``path`` alone.
+    """The texts that ``path`` consists of: those in a folder in one language, by name (``text_in``), or ``path`` alone.
 
-    Raises UserError for a folder with a text that lacks the language, or with any other file.
+    Raises UserError for a folder without texts, with a text that lacks the language, or with any other file.
     """
     file, language = file_of(path)
     if not isinstance(language, str) or not file.is_dir():
         return [Path(path)]
+    usual = f"NAME.{language}, NAME.SRC-TGT.tsv or NAME.tmx"
     texts = dict[str, dict[str, Path]]()
     for each in sorted(file.iterdir()):
         if each.name.startswith("."):
@@ -84,17 +85,22 @@ def texts_of(path: Path | str) -> list[Path]:
         if not found and _TMX.fullmatch(f"{each}:{language}"):
             found = {language: Path(f"{each}:{language}")}
         if not found:
-            usual = f"NAME.{language}, NAME.{language}-fr.tsv or NAME.tmx"
             raise UserError(f"{each}: not named as a text ({usual}); rename it, or move it to another folder")
         for side, of_side in found.items():
             if other := texts.setdefault(name, {}).get(side):
                 raise UserError(f"{each}: {file_of(other)[0].name} is there too; keep one of them")
             texts[name][side] = of_side
+    chosen = list[Path]()
     for name, by_language in texts.items():
-        if language not in by_language:
-            has = ", ".join(by_language)
-            raise UserError(f"{file / name}: has text in {has}, not in {language}; add it, or move it elsewhere")
-    return [by_language[language] for by_language in texts.values()]
+        text = text_in(by_language, language)
+        if text is None:
+            there, _ = file_of(next(iter(by_language.values())))
+            missing = f"there is no {name}.{language} beside it"
+            raise UserError(f"{there}: {missing}; add it, or move {there.name} to another folder")
+        chosen.append(text)
+    if not texts:
+        raise UserError(f"{file}: a folder without texts; put texts there, named {usual}")
+    return chosen
 
 
 def _joined(texts: Iterable[Path]) -> Iterator[bytes]:

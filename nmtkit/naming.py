@@ -7,12 +7,12 @@ from pathlib import Path
 LANGUAGE = r"[A-Za-z]{2,3}(?:[-_][A-Za-z0-9]+)*"
 _BESIDE_HYPHEN = r"[A-Za-z]{2,3}(?:_[A-Za-z0-9]+)*"  # pt_BR
 _WITH_REGION = r"[a-z]{2,3}(?:[-_][A-Z0-9][A-Za-z0-9]*)*"  # pt-BR: upper case tells the region from a language
-_ONE = re.compile(rf"(.+)[.:]({LANGUAGE})")
+_ONE = re.compile(rf"(.*)[.:]({LANGUAGE})")  # folder/:es is named :es
 _BOTH = re.compile(  # en-PT-BR may be of en-PT and BR
-    rf"(.+)\.({_BESIDE_HYPHEN}|{_WITH_REGION}(?=-[a-z]))-({_BESIDE_HYPHEN}|{_WITH_REGION})\.(tsv|csv|tmx)"
+    rf"(.+)\.({_BESIDE_HYPHEN}|{_WITH_REGION}(?=-[a-z]))-({_BESIDE_HYPHEN}|{_WITH_REGION})\.(tsv|csv|(?i:tmx))"
 )
 _COMPRESSED = re.compile(r"\.(?:gz|zst)$")
-_NOT_LANGUAGES = ("csv", "gz", "log", "raw", "src", "tgt", "tmx", "tok", "tsv", "txt", "xml", "zst")
+_NOT_LANGUAGES = ("csv", "gz", "tmx", "tsv", "txt", "xml", "zst")
 
 
 def sides(path: Path) -> tuple[str, dict[str, Path]]:
@@ -24,13 +24,13 @@ def sides(path: Path) -> tuple[str, dict[str, Path]]:
     plain = _COMPRESSED.sub("", path.name)
     if match := _BOTH.fullmatch(plain):
         name, first, second, kind = match.groups()
-        marks = (first, second) if kind == "tmx" else (1, 2)
+        marks = (1, 2) if kind in ("tsv", "csv") else (first, second)
         return name, {lang: Path(f"{path}:{mark}") for lang, mark in zip((first, second), marks, strict=True)}
     language = ending(path)
     return (path.name, {}) if language is None else (plain[: -len(language) - 1], {language: path})
 
 
 def ending(path: Path) -> str | None:
-    """The language at the end of a name: fr for corpus.fr.gz, memory.tmx:fr or folder:fr."""
+    """The language at the end of a name: fr for corpus.fr.gz, memory.tmx:fr, folder:fr or folder/:fr."""
     match = _ONE.fullmatch(_COMPRESSED.sub("", path.name))
-    return match[2] if match and match[2] not in _NOT_LANGUAGES else None
+    return match[2] if match and match[2].lower() not in _NOT_LANGUAGES else None

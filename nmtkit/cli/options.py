@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any, TextIO, cast
 
 from nmtkit.errors import UserError
-from nmtkit.lines import file_of
+from nmtkit.lines import file_of, texts_of
 from nmtkit.options import Option
 from nmtkit.writing import atomic_write
 
@@ -59,9 +59,9 @@ def check_output(option: str, output: Path | str, *inputs: Path | str) -> None:
     """Raise UserError if the output file of an option is also an input ("-": standard input)."""
     if not os.path.isfile(output):
         return
-    for path in inputs:
-        read: Path | int = file_of(path)[0]  # text.tsv:2 is a column of text.tsv
-        if str(path) == "-":
+    for text in (text for path in inputs for text in texts_of(path)):
+        read: Path | int = file_of(text)[0]  # text.tsv:2 is a column of text.tsv
+        if str(text) == "-":
             if sys.stdin is None:  # reported when it is read
                 continue
             read = sys.stdin.fileno()  # `< f` with `-o f` is the same mistake

@@ -19,7 +19,7 @@ from nmtkit.data.corpus import Corpus
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError, counted
 from nmtkit.folders import SIDES, SPLITS, TextFiles
-from nmtkit.lines import at_line, conversion, file_of, is_csv, parse_line, raw_lines, rows
+from nmtkit.lines import at_line, conversion, file_of, is_csv, parse_line, raw_lines, rows, texts_of
 from nmtkit.text.hashes import pair_hash, repeated
 from nmtkit.text.manifest import read_json
 from nmtkit.text.pipeline import CONTROL
@@ -86,9 +86,9 @@ def examine_text(raw: Mapping[str, Files], src: str, tgt: str) -> list[Finding]:
     heldout: dict[bytes, tuple[Path, int]] = {}
     for split in SPLITS[1:]:
         if split in raw:
-            pairs = chain(*(_examine_pairs(text, languages, findings) for text in texts[split]))
-            for number, hashed in enumerate(pairs, 1):
-                heldout.setdefault(hashed, (raw[split].src, number))
+            for text in texts[split]:
+                for number, hashed in enumerate(_examine_pairs(text, languages, findings), 1):
+                    heldout.setdefault(hashed, (text.src, number))
             for path, train in zip(raw[split], raw["train"], strict=True):
                 _examine_characters(path, train, findings)
     if "test" in raw and not has_words(raw["test"]):
@@ -99,15 +99,16 @@ def examine_text(raw: Mapping[str, Files], src: str, tgt: str) -> list[Finding]:
         findings[raw["train"].src, _NOTHING] = Finding(raw["train"].src, _NOTHING, fatal=True)
     # The hashes of training pairs may not fit into memory, so they go to a file.
     with tempfile.TemporaryDirectory() as folder:
-        hashes = Path(folder, "hashes")
-        with open(hashes, "wb") as file:
-            for hashed in chain(*(_examine_pairs(text, languages, findings) for text in texts["train"])):
-                file.write(hashed)
-                if hashed in heldout:
-                    findings.add(*heldout.pop(hashed), f"the pair is also in {raw['train'].src}")
-        (marks,) = repeated([hashes])
-        for number in np.flatnonzero(marks).tolist():
-            findings.add(raw["train"].src, number + 1, "the same pair as on an earlier line")
+        hashes = {text.src: Path(folder, str(number)) for number, text in enumerate(texts["train"])}
+        for text in texts["train"]:
+            with open(hashes[text.src], "wb") as file:
+                for hashed in _examine_pairs(text, languages, findings):
+                    file.write(hashed)
+                    if hashed in heldout:
+                        findings.add(*heldout.pop(hashed), f"the pair is also in {raw['train'].src}")
+        for path, marks in zip(hashes, repeated([*hashes.values()]), strict=True):
+            for number in np.flatnonzero(marks).tolist():
+                findings.add(path, number + 1, "the same pair as on an earlier line")
     return list(findings.values())
 
 
@@ -169,17 +170,21 @@ def _examine_pairs(files: Files, languages: "_Languages", findings: _Findings) -
 def _examine_characters(path: Path, train: Path, findings: _Findings) -> None:
     """Report frequent characters that the training text lacks, such as another apostrophe."""
     # prep converts all text to one normal form.
-    texts = [set(normalize("NFC", line.strip().decode(errors="ignore"))) for line in raw_lines(path)]
-    counts = Counter(chain.from_iterable(texts))
-    unseen = {character for character, lines in counts.items() if lines >= max(_KNOWN, _FREQUENT * len(texts))}
-    for line in raw_lines(train):
+    lines = [
+        (text, number, set(normalize("NFC", line.strip().decode(errors="ignore"))))
+        for text in texts_of(path)
+        for number, line in enumerate(raw_lines(text), 1)
+    ]
+    counts = Counter(chain.from_iterable(line for *_, line in lines))
+    unseen = {character for character, found in counts.items() if found >= max(_KNOWN, _FREQUENT * len(lines))}
+    for raw in raw_lines(train):
         if not unseen:
             return
-        unseen.difference_update(normalize("NFC", line.decode(errors="ignore")))
+        unseen.difference_update(normalize("NFC", raw.decode(errors="ignore")))
     for character in sorted(unseen, key=lambda character: (-counts[character], character))[:_MOST_UNSEEN]:
-        for number, text in enumerate(texts, 1):
-            if character in text:
-                findings.add(path, number, f"{character!r} (U+{ord(character):04X}) does not occur in {train}")
+        for text, number, line in lines:
+            if character in line:
+                findings.add(text, number, f"{character!r} (U+{ord(character):04X}) does not occur in {train}")
 
 
 def _line_faults(text: str, advice: str) -> Iterator[str]:

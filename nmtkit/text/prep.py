@@ -23,7 +23,7 @@ from nmtkit.text.learning import choose_merges, learn_segmenters, learn_truecase
 from nmtkit.text.manifest import DATA_FILES, PrepReport, describe_file, is_data_file, reference_files, versions
 from nmtkit.text.moses import has_moses_rules
 from nmtkit.text.pipeline import TextPipeline, copy_prep
-from nmtkit.text.raw import Files, input_files
+from nmtkit.text.raw import Files, check_outside, input_files
 from nmtkit.text.round_trip import round_trip, sample
 from nmtkit.text.settings import AS_GIVEN, Cleaning, Prep, SetOptions, load_prep
 from nmtkit.text.work import CHUNK_LINES, Work, join_lines, remove, split_lines, vocabularies
@@ -53,6 +53,7 @@ def prepare(
     """
     if keep_rejected is not None:
         real = real_path(keep_rejected)
+        check_outside(raw, keep_rejected, "keep_rejected")
         if not keep_rejected.parent.is_dir():
             raise UserError(f"{keep_rejected}: cannot be written: there is no folder {keep_rejected.parent}")
         if real in map(real_path, input_files(raw, held_out)):

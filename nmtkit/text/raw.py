@@ -11,8 +11,8 @@ from unicodedata import is_normalized
 
 from nmtkit import naming
 from nmtkit.errors import UserError, check_lines
-from nmtkit.folders import SPLITS
-from nmtkit.lines import at_line, decode_line, file_of, is_csv, parse_line, raw_lines, rows, texts_of
+from nmtkit.folders import SIDES, SPLITS
+from nmtkit.lines import at_line, decode_line, file_of, is_csv, parse_line, raw_lines, rows, text_in, texts_of
 from nmtkit.machine.processes import Workers
 from nmtkit.machine.progress import progress
 from nmtkit.text.settings import SetOptions
@@ -61,6 +61,13 @@ def stamp(path: Path) -> tuple[int, int] | None:
 def input_files(raw: Mapping[str, Files], held_out: SetOptions) -> list[Path]:
     """The files of all sets, and further references of the development set."""
     return [file_of(text)[0] for path in chain(held_out.references, *raw.values()) for text in texts_of(path)]
+
+
+def check_outside(raw: Mapping[str, Files], path: Path, name: str) -> None:
+    """Raise UserError if the output ``path`` of an option is in a folder of texts, and would be read as one."""
+    for folder in (file_of(side)[0] for files in raw.values() for side in files):
+        if folder.is_dir() and real_path(folder) in (real_path(path), *real_path(path).parents):
+            raise UserError(f"`{name}` {path}: is in the folder of the texts, {folder}; name another place")
 
 
 def read_all(
@@ -211,7 +218,7 @@ def find_raw(
             raise UserError(f"{folder / split}.{missing[0]}: no such file (nor .gz or .zst)")
         if not missing:
             raw[split] = Files(by_language[src], by_language[tgt])
-            _warn_of_columns(raw[split])
+            warn_of_columns(raw[split])
         elif split not in sampled:
             log.warning(
                 f"{folder}/ has no {split}.{src} and {split}.{tgt}: there will be no {split} set; set `{split}_size` "
@@ -225,22 +232,24 @@ def _sides_in(folder: Path, src: str | None, tgt: str | None) -> tuple[str, dict
 
     A translation memory that does not have its languages in its name may have any.
     """
-    found = {language: None for path in sorted(folder.iterdir()) for language in naming.sides(path)[1]}
-    asked = {language: None for language in (src, tgt) if language}
-    if any(folder.glob("*.[tT][mM][xX]*")):
-        found |= asked
-    return folder.name, {language: Path(f"{folder}:{language}") for language in found if found.keys() >= asked.keys()}
+    shown = [path for path in sorted(folder.iterdir()) if not path.name.startswith(".")]
+    found = {language: path for path in shown for language, path in naming.sides(path)[1].items()}
+    asked = [language for language in (src, tgt) if language]
+    memories = any(path.name.lower().endswith((".tmx", ".tmx.gz", ".tmx.zst")) for path in shown)
+    if not memories and any(text_in(found, language) is None for language in asked):
+        return folder.name, {}
+    return folder.name, {language: Path(f"{folder}:{language}") for language in [*found, *asked]}
 
 
-def _warn_of_columns(files: Files) -> None:
-    """Warn of a table with more columns than the two that are read."""
-    (table, column), _ = map(file_of, files)
-    columns = len(next(rows(table), [])) if isinstance(column, int) else 0
-    if columns > 2:
-        others = " ".join(f"{table}:{number}" for number in (2, 3))
-        log.warning(
-            f"{table}: only the first 2 of {columns} columns are read; to read others: nmtkit prep --train {others}"
-        )
+def warn_of_columns(files: Files) -> None:
+    """Warn of tables found by their names that have more columns than the two that are read."""
+    for text in files.texts:
+        (table, column), _ = map(file_of, text)
+        columns = len(next(rows(table), [])) if isinstance(column, int) else 0
+        others = f"to read others: nmtkit prep --train {table}:2 {table}:3"
+        remedy = others if text == files else "leave only those of the two languages"
+        if columns > 2:
+            log.warning(f"{table}: only the first 2 of {columns} columns are read; {remedy}")
 
 
 def _direction(folder: Path, languages: list[str], src: str | None, tgt: str | None) -> tuple[str, str]:
@@ -262,13 +271,14 @@ def _direction(folder: Path, languages: list[str], src: str | None, tgt: str | N
 def has_training_text(folder: Path) -> bool:
     """Whether a folder has training text of two languages under names that ``find_raw`` reads."""
     named = [naming.sides(path) for path in folder.glob("train.*") if path.name != "train.log"]
+    named += [_sides_in(path, None, None) for path in folder.glob("train") if path.is_dir()]
     return sum(len(sides) for name, sides in named if name == "train") > 1
 
 
 def language_of(path: Path) -> str:
     """The language at the end of a name: fr for corpus.fr.gz or memory.tmx:fr. Raises UserError if there is none."""
     _check_side(path)
-    if not (language := naming.ending(path)):
+    if not (language := naming.ending(path)) or language in (*SIDES, "raw", "tok"):
         raise UserError(f"{path}: its name does not end in a language; give `src_lang` and `tgt_lang`")
     return language
 

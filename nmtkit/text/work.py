@@ -29,7 +29,7 @@ from nmtkit.machine.progress import progress
 from nmtkit.text.hashes import repeated
 from nmtkit.text.held_out import sample_sets
 from nmtkit.text.manifest import is_data_file, read_json, versions
-from nmtkit.text.raw import Content, Files, input_files, read, read_all, stamp
+from nmtkit.text.raw import Content, Files, check_outside, input_files, read, read_all, stamp
 from nmtkit.text.settings import Drop, Prep, SetOptions, Side
 from nmtkit.version import __version__
 from nmtkit.writing import locked, real_path, report_write_errors, write_file
@@ -90,6 +90,7 @@ class Work:
             # In the order of ``Drop``, because the work folder is named after the settings.
             rules = tuple(rule for rule in get_args(Drop) if rule == "overlap" or rule in prep.cleaning.drop)
             prep = replace(prep, cleaning=replace(prep.cleaning, drop=rules))
+        check_outside(raw, output, "output")
         files = input_files(raw, held_out)
         _check_overwritten(files, output)
         for split, size in held_out.sizes.items():
@@ -130,8 +131,9 @@ class Work:
 
     def check_text(self) -> None:
         """Raise UserError if a raw file has changed since its contents were read."""
-        for path, seen in self.stamps.items():
-            if stamp(path) != seen:
+        given = {split: files for split, files in self.raw.items() if split not in self.held_out.sizes}
+        for path in {**self.stamps, **dict.fromkeys(input_files(given, self.held_out))}:
+            if path not in self.stamps or stamp(path) != self.stamps[path]:
                 raise UserError(f"{path}: changed while prep was reading it; run nmtkit prep again")
 
     @property

@@ -96,8 +96,8 @@ class PrepOptions:
         "Also apply these cleaning rules: identical, script, overlap, duplicate (see above).", CLEANING,
         metavar="RULE,..."))
     keep_rejected: Path | str | None = option(None, Option(
-        "Write the training pairs that are left out to this file: line number, rule, both sides.", CLEANING,
-        metavar="FILE"))
+        "Write the training pairs that are left out to this file: line number (in a folder, counted through all its "
+        "texts in the order of their names), rule, both sides.", CLEANING, metavar="FILE"))
 
     shard: str | None = option(None, Option(
         "Only tokenise and clean part I of N of the training text.", LARGE, metavar="I/N"))
@@ -220,7 +220,7 @@ def _files(
     options: PrepOptions, src: str | None, tgt: str | None, sampled: Collection[str]
 ) -> "tuple[Mapping[str, Files], str, str]":
     """The files of each set, named or in the folder ``raw``, and the two languages; ``sampled`` sets have none."""
-    from nmtkit.text.raw import Files, find_raw, language_of, names_swapped
+    from nmtkit.text.raw import Files, find_raw, language_of, names_swapped, warn_of_columns
 
     # Named files replace all sets of the folder, so that none of these is used unnoticed.
     if options.train is None:
@@ -233,6 +233,8 @@ def _files(
             raise UserError(
                 f"{pair.src}, {pair.tgt}: the source language is {src}, the target language {tgt}; swap them"
             )
+        if pair.texts != [pair]:  # the columns of a single table are given
+            warn_of_columns(pair)
     return files, src, tgt
 
 

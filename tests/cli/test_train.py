@@ -124,8 +124,13 @@ def test_a_folder_that_cannot_be_resumed_is_not_changed(prepared: Path, nmtkit: 
     assert refused.err.endswith("nmtkit: error: --output data: is a data folder; name another one\n")
     assert not Path("data/config.yaml").exists()
     refused = nmtkit(*TRAIN, "-o", "raw")
-    assert refused.err.endswith("nmtkit: error: --output raw: is the folder of the raw text; name another one\n")
+    told = "is the folder of the raw text; name another one\n"
+    assert refused.err.endswith(f"nmtkit: error: --output raw: {told}")
     assert not Path("raw/config.yaml").exists()
+    Path("texts/train").mkdir(parents=True)
+    for language in ("en", "fr"):
+        Path(f"texts/train/bible.{language}").write_text("one\n")
+    assert nmtkit(*TRAIN, "-o", "texts").err.endswith(f"nmtkit: error: --output texts: {told}")
 
 
 def test_only_a_new_run_is_refused_in_a_folder_of_raw_text(prepared: Path, nmtkit: Nmtkit) -> None:

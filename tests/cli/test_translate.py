@@ -513,6 +513,9 @@ def test_an_input_file_is_not_overwritten(
     assert filtered(b"a\n", "--prefix", "in", "-o", "in") == (1, "", complaint.format("in"))
     assert filtered(b"a\n", "-o", "stdin") == (1, "", complaint.format("stdin"))
     assert (folder / "in").read_text() == "a\n"
+    (folder / "texts").mkdir()
+    (folder / "texts" / "one.en").symlink_to("../in")
+    assert nmtkit("translate", "-i", "texts:en", "-o", "in") == (1, "", complaint.format("in"))
     assert nmtkit("translate", "-i", "in", "-o", "out") == nmtkit("translate", "-i", "in", "-o", "out") == (0, "", "")
 
 

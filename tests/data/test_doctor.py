@@ -88,6 +88,23 @@ def test_rows_of_csv_are_examined_as_those_of_a_table(tmp_path: Path) -> None:
     ]
 
 
+def test_all_lines_of_a_finding_are_those_of_one_file_of_a_folder(tmp_path: Path) -> None:
+    folders = tmp_path / "train", tmp_path / "dev"
+    for folder in folders:
+        folder.mkdir()
+    one, other, held_out = text(150, 1), text(150, 2), text(20, 3)
+    write(folders[0], "a", (one[0][:140], one[1]))  # of different lengths
+    write(folders[0], "b", (other[0] + one[0][:2], other[1] + one[1][:2]))
+    write(folders[1], "a", held_out)
+    write(folders[1], "b", ([*one[0][2:4], *([b"\xe2\x80\x99"] * 6)], [*one[1][2:4], *([b"x"] * 6)]))
+    sides = {folder.name: Files(Path(f"{folder}:en"), Path(f"{folder}:fr")) for folder in folders}
+    found = [str(finding).removeprefix(f"{tmp_path}/") for finding in examine_text(sides, "en", "fr")]
+    also, unseen = f"the pair is also in {folders[0]}:en", f"'\u2019' (U+2019) does not occur in {folders[0]}:en"
+    assert f"dev/b.en:1: {also} (2 such lines: 1, 2)" in found
+    assert f"dev/b.en:3: {unseen} (6 such lines: 3, 4, 5, 6, 7, ...)" in found
+    assert "train/b.en:151: the same pair as on an earlier line (2 such lines: 151, 152)" in found
+
+
 @pytest.mark.parametrize("split", ["train", "dev"])
 def test_every_planted_fault_is_found_in_its_file_and_line(tmp_path: Path, split: str) -> None:
     sides = corpus(tmp_path)

@@ -593,10 +593,10 @@ def test_the_name_of_a_table_says_which_side_is_the_source(folder: Callable[...,
 
 
 def test_a_translation_memory_is_found_by_its_two_languages(folder: Callable[..., Path]) -> None:
-    place = folder("train.pt-BR-gn.tmx.gz", "dev.gn", "dev.pt-BR")
+    place = folder("train.pt-BR-gn.TMX.gz", "dev.gn", "dev.pt-BR")
     files, *languages = find_raw(place, None, None)
     assert languages == ["pt-BR", "gn"]
-    memory = place / "train.pt-BR-gn.tmx.gz"
+    memory = place / "train.pt-BR-gn.TMX.gz"
     assert files["train"] == (Path(f"{memory}:pt-BR"), Path(f"{memory}:gn"))
     assert language_of(Path(f"{memory}:gn")) == language_of(Path("MEMORY.TMX:gn")) == "gn"
 
@@ -634,8 +634,8 @@ def several(repetitive: dict[str, Files], tmp_path: Path) -> Path:
         f"<tu><tuv xml:lang='en'><seg>{src}</seg></tuv><tuv xml:lang='fr'><seg>{tgt}</seg></tuv></tu>"
         for src, tgt in zip(en[400:], fr[400:], strict=True)
     ]
-    (folder / "c.tmx").write_text(f"<tmx version='1.4'><header srclang='en'/><body>{''.join(units)}</body></tmx>")
-    (folder / ".hidden").write_text("no text")
+    (folder / "c.TMX").write_text(f"<tmx version='1.4'><header srclang='en'/><body>{''.join(units)}</body></tmx>")
+    (folder / ".DS_Store").write_text("no text")
     return folder
 
 
@@ -659,15 +659,16 @@ def test_the_texts_of_a_folder_make_the_data_folder_that_they_make_as_one_text(
         assert tgt == lines[int(number) - 1]
     numbers = (1, 200, 201, 400, 401, 600)
     assert [at_line(f"{several}:fr", number).removeprefix(f"{several}/") for number in numbers] == [
-        "a.v2.fr.gz:1", "a.v2.fr.gz:200", "b.en-fr.tsv:1, column 2", "b.en-fr.tsv:200, column 2", "c.tmx: unit 1, fr",
-        "c.tmx: unit 200, fr",
+        "a.v2.fr.gz:1", "a.v2.fr.gz:200", "b.en-fr.tsv:1, column 2", "b.en-fr.tsv:200, column 2", "c.TMX: unit 1, fr",
+        "c.TMX: unit 200, fr",
     ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda folder: (folder / "a.v2.en").unlink(), r"train/a\.v2: has text in fr, not in en; add it, or move it"),
+        (lambda folder: (folder / "a.v2.en").unlink(), r"/a\.v2\.fr\.gz: there is no a\.v2\.en beside it; add it, "),
+        (lambda folder: (folder / "Thumbs.db").touch(), r"/Thumbs\.db: there is no .* or move Thumbs\.db to another"),
         (lambda folder: (folder / "notes.txt").touch(), r"train/notes\.txt: not named as a text \(NAME\.en, "),
         (lambda folder: (folder / "more").mkdir(), r"train/more: not named as a text"),
         (lambda folder: (folder / "b.fr").touch(), r"train/b\.fr: b\.en-fr\.tsv is there too; keep one of them"),
@@ -688,7 +689,51 @@ def test_a_folder_of_texts_must_have_each_of_them_in_both_languages(
 def test_a_folder_as_a_whole_is_no_text_of_one_language(several: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"train: a folder; name a language of its texts .* as .*train:en"):
         prepare({"train": Files(several, several)}, tmp_path / "data", BPE, workers=1)
-    assert language_of(Path(f"{several}:pt-BR")) == "pt-BR"
+    assert language_of(Path(f"{several}:pt-BR")) == language_of(Path(f"{several}/:pt-BR")) == "pt-BR"
+
+
+@pytest.mark.parametrize("place", [".", "data"])
+def test_nothing_is_written_into_a_folder_of_texts(several: Path, tmp_path: Path, place: str) -> None:
+    files = find_raw(several.parent, "en", "fr")[0]
+    before = set(several.iterdir())
+    with pytest.raises(UserError, match=r"`output` .*train.*: is in the folder of the texts, .*raw/train; name "):
+        prepare(files, several / place, BPE, workers=1)
+    with pytest.raises(UserError, match=r"`keep_rejected` .*/r\.tsv: is in the folder of the texts, .*raw/train; "):
+        prepare(files, tmp_path / "data", BPE, 1, several / "r.tsv")
+    assert set(several.iterdir()) == before
+
+
+def test_a_text_that_is_added_to_a_folder_while_it_is_read_is_refused(
+    several: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def adding(*arguments: Any) -> Any:
+        contents = read_all(*arguments)
+        for language in ("en", "fr"):
+            (several / f"added.{language}").write_text("one\n")
+        return contents
+
+    read_all, held_out = nmtkit.text.work.read_all, SetOptions(dev_size=20)
+    files = find_raw(several.parent, "en", "fr")[0]
+    with monkeypatch.context() as patch, pytest.raises(UserError, match=r"added\.en: changed while prep was reading"):  # noqa: PT012
+        patch.setattr("nmtkit.text.work.read_all", adding)
+        prepare(files, tmp_path / "data", BPE, workers=1, held_out=held_out)
+    assert prepare(files, tmp_path / "data", BPE, workers=1, held_out=held_out).manifest["pairs"]["train"] == 601
+
+
+def test_a_text_of_a_folder_that_is_named_with_a_region_is_in_the_language_without_it(several: Path) -> None:
+    sides = f"{several}:en", f"{several}:fr"
+    before = [list(read_lines(side)) for side in sides]
+    (several / "a.v2.en").rename(several / "a.v2.en-US")
+    (several / "c.TMX").rename(several / "c.en-GB-fr.TMX")
+    assert [list(read_lines(side)) for side in sides] == before
+
+
+def test_a_folder_with_hidden_files_only_has_no_texts(tmp_path: Path) -> None:
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    (folder / ".hidden").touch()
+    with pytest.raises(UserError, match=r": a folder without texts; put texts there, named NAME\.en, "):
+        prepare({"train": Files(Path(f"{folder}:en"), Path(f"{folder}:fr"))}, tmp_path / "data", BPE, workers=1)
 
 
 def test_the_languages_of_a_folder_are_asked_for_if_its_names_do_not_say_which_is_the_source(several: Path) -> None:
@@ -712,6 +757,20 @@ def test_a_table_with_more_columns_than_two_is_warned_of(tmp_path: Path, caplog:
     table = tmp_path / "train.en-fr.tsv"
     remedy = f"to read others: nmtkit prep --train {table}:2 {table}:3"
     assert told == f"{table}: only the first 2 of 4 columns are read; {remedy}"
+
+
+def test_a_table_with_more_columns_in_a_folder_of_texts_is_warned_of(
+    several: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    table = several / "b.en-fr.tsv"
+    table.write_text("1\tone\tun\n")
+    find_raw(several.parent, "en", "fr")
+    nmtkit.prep(output=tmp_path / "data", train=(f"{several}:en", f"{several}:fr"), words=True, jobs=1)
+    told = [message for message in caplog.messages if "are read" in message]
+    assert told == [f"{table}: only the first 2 of 3 columns are read; leave only those of the two languages"] * 2
+    chosen = (f"{table}:2", f"{table}:3")
+    nmtkit.prep(output=tmp_path / "data", train=chosen, src_lang="en", tgt_lang="fr", words=True, jobs=1)
+    assert [message for message in caplog.messages if "are read" in message] == told
 
 
 @pytest.mark.parametrize(
@@ -738,6 +797,14 @@ def test_raw_text_that_cannot_be_chosen_is_asked_for(
 ) -> None:
     with pytest.raises(UserError, match=message):
         find_raw(folder(*names), src, tgt)
+
+
+@pytest.mark.parametrize(("src", "tgt"), [("src", "tgt"), ("tok", "raw")])
+def test_files_named_after_their_sides_or_in_toki_pona_or_rawang_are_found(
+    folder: Callable[..., Path], src: str, tgt: str
+) -> None:
+    place = folder(f"train.{src}", f"train.{tgt}")
+    assert find_raw(place, src, tgt)[0] == {"train": (place / f"train.{src}", place / f"train.{tgt}")}
 
 
 def test_without_a_raw_folder_files_are_asked_for(tmp_path: Path) -> None:
