@@ -190,17 +190,18 @@ def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     return merged
 
 
-def parse_settings(settings: Iterable[str]) -> dict[str, Any]:
+def parse_settings(name: str, settings: Iterable[str]) -> dict[str, Any]:
     """``["training.lr=5e-4"]`` as ``{"training": {"lr": 5e-4}}``; the last setting of a key counts.
 
-    Raises UserError for a setting without key or value, and for a value that is not valid YAML.
+    name: that of the argument, for messages. Raises UserError for a setting without key or value, and for a value that
+    is not valid YAML.
     """
     values = []
     for setting in settings:
         dotted, equals, text = setting.partition("=")
         if not equals or not all(dotted.strip().split(".")):
-            raise UserError(f"`settings` {setting}: expected KEY=VALUE, for example training.optimizer.lr=5e-4")
-        values.append((dotted.strip(), parse_yaml(text, f"`settings` {dotted}")))
+            raise UserError(f"`{name}` {setting}: expected KEY=VALUE, for example training.optimizer.lr=5e-4")
+        values.append((dotted.strip(), parse_yaml(text, f"`{name}` {dotted}")))
     return nested(values)
 
 

@@ -217,7 +217,7 @@ def test_flattened_values_can_be_nested_again(value: object) -> None:
 
 def test_settings_are_dotted_keys_with_yaml_values() -> None:
     settings = ["training.lr=5e-4", "training.groups.bias.decay=0", "language=no", "training.lr=1e-3", "a=b=c", "n="]
-    assert parse_settings(settings) == {
+    assert parse_settings("settings", settings) == {
         "training": {"lr": 1e-3, "groups": {"bias": {"decay": 0}}}, "language": "no", "a": "b=c", "n": None,
     }  # fmt: skip
 
@@ -225,11 +225,11 @@ def test_settings_are_dotted_keys_with_yaml_values() -> None:
 @pytest.mark.parametrize("setting", ["training.lr", "=3", ".lr=3", "training..lr=3", "training.=3", ""])
 def test_a_setting_without_key_or_value_is_an_error(setting: str) -> None:
     with pytest.raises(UserError) as error:
-        parse_settings([setting])
+        parse_settings("settings", [setting])
     expected = f"`settings` {setting}: expected KEY=VALUE, for example training.optimizer.lr=5e-4"
     assert str(error.value) == expected
 
 
 def test_a_setting_with_a_bad_value_is_an_error() -> None:
     with pytest.raises(UserError, match=r"^`settings` betas:1: not valid YAML: "):
-        parse_settings(["betas=[1, 2"])
+        parse_settings("settings", ["betas=[1, 2"])

@@ -189,7 +189,7 @@ def test_any_value_in_any_place_of_a_configuration(data: st.DataObject) -> None:
 @fuzz
 def test_settings_of_the_command_line(text: str) -> None:
     try:
-        parse_settings([text, "a.b=1"])
+        parse_settings("settings", [text, "a.b=1"])
     except UserError as error:
         assert str(error)  # noqa: PT017
 

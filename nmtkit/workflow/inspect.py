@@ -146,7 +146,7 @@ def _plan(options: InspectOptions, *changes: str) -> "tuple[Experiment, Path | N
     if folder.path.is_dir():
         folder.check()
     values = load_yaml(folder.config) if trained else load_preset(model)
-    values = merge(merge(values, nested_settings(options.settings)), parse_settings(changes))
+    values = merge(merge(values, nested_settings(options.settings)), parse_settings("compare", changes))
     return build_experiment(values, model), folder.named if trained else None
 
 

@@ -67,7 +67,7 @@ Settings = Mapping[str, Any] | Sequence[str]  # {"training.optimizer.lr": 5e-4},
 def nested_settings(settings: Settings) -> dict[str, Any]:
     """Settings with dotted keys as nested values. Raises UserError for text that is not KEY=VALUE."""
     refuse_string("settings", settings)
-    return nested(settings.items()) if isinstance(settings, Mapping) else parse_settings(settings)
+    return nested(settings.items()) if isinstance(settings, Mapping) else parse_settings("settings", settings)
 
 
 def numbers(name: str, given: str | Sequence[float], what: str) -> tuple[float, ...]:

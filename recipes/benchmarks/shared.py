@@ -64,7 +64,7 @@ def options(description: str | None) -> argparse.ArgumentParser:
 def plan(args: argparse.Namespace) -> tuple[Experiment, tuple[int, int]]:
     """The experiment given on the command line, and its vocabulary sizes."""
     values = load_preset(args.preset)
-    for other in (configs.load_yaml(args.config) if args.config else {}, configs.parse_settings(args.set)):
+    for other in (configs.load_yaml(args.config) if args.config else {}, configs.parse_settings("set", args.set)):
         values = configs.merge(values, other)
     planned = build_experiment(values, args.preset)
     return planned, tuple(args.vocab or (planned.data.src_vocab, planned.data.tgt_vocab))

@@ -136,6 +136,10 @@ def test_the_gradients_of_a_model_are_those_of_its_own_words(nmtkit: Run, folder
         (["ens"], "ens: an ensemble, not a single model; its members are in ens/members"),
         (["empty"], "empty: not a model folder (no config.yaml); `nmtkit train` makes one"),
         (["trained", "--set", "a=1"], "trained: is a trained model; --set and --compare are for presets"),
+        (
+            ["deep-att", "--gradients", "--compare", "model.fast_forward"],
+            "--compare model.fast_forward: expected KEY=VALUE, for example training.optimizer.lr=5e-4",
+        ),
         (["deep-att", "--gradients"], "data: no such folder; make it with nmtkit prep"),
     ],
 )
