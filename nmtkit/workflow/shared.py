@@ -77,7 +77,7 @@ def numbers(name: str, given: str | Sequence[float], what: str) -> tuple[float, 
     """
     try:
         return tuple(map(float, given.split(",") if isinstance(given, str) else given))
-    except ValueError:
+    except (ValueError, TypeError):  # a single number is no sequence
         raise UserError(f"`{name}` {given}: expected {what}") from None
 
 
