@@ -103,6 +103,16 @@ def texts_of(path: Path | str) -> list[Path]:
     return chosen
 
 
+def text_at(path: Path | str, number: int) -> tuple[Path, int]:
+    """The text of ``texts_of(path)`` that has line ``number`` of ``path``, and the line's number there."""
+    *texts, last = texts_of(path)
+    for text in texts:
+        if number <= (lines := count_lines(text)):
+            return text, number
+        number -= lines
+    return last, number
+
+
 def _joined(texts: Iterable[Path]) -> Iterator[bytes]:
     """The lines of texts one after the other, without byte order marks, each with its end."""
     for text in texts:
@@ -143,6 +153,7 @@ def rows(path: Path) -> Iterator[list[bytes]]:
         for cells in reader:
             yield [re.sub(r"[\r\n]+", " ", cell).encode("utf-8", "surrogateescape") for cell in cells]
     except csv.Error as error:
+        parse_line(next(_lines_of_file(path)), path, 1)  # in UTF-16, lines end within a character
         raise UserError(f"{path}:{reader.line_num + bool(named)}: not valid CSV: {error}; export it again") from None
 
 
@@ -292,11 +303,8 @@ def parse_line(raw: bytes, path: Path | str, number: int) -> str:
 def at_line(path: Path | str, number: int) -> str:
     """Line ``number`` of ``path`` for messages: file.tsv:23, column 1."""
     file, side = file_of(path)
-    if isinstance(side, str) and file.is_dir():
-        for text in texts_of(path):
-            if number <= (lines := count_lines(text)):
-                return at_line(text, number)
-            number -= lines
+    if file.is_dir() and side is not None:
+        return at_line(*text_at(path, number))
     if side is not None:
         place = f"{file}: row {number}" if is_csv(file) else f"{file}:{number}"
         return f"{file}: unit {number}, {side}" if isinstance(side, str) else f"{place}, column {side}"

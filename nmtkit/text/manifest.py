@@ -3,7 +3,7 @@
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import count, takewhile
@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from nmtkit.errors import UserError, counted
 from nmtkit.folders import SIDES, SPLITS, TextFiles, check_regular
-from nmtkit.lines import at_line, file_of, is_csv, raw_lines
+from nmtkit.lines import file_of, is_csv, raw_lines, text_at
 from nmtkit.text.round_trip import describe_loss
 from nmtkit.text.rules import describe_rule
 from nmtkit.text.sentencepieces import package
@@ -75,16 +75,23 @@ class PrepReport:
 def line_numbers(rule: Mapping[str, Any], path: Path | str) -> str:
     """The first lines of ``path`` left out by a rule, from its entry in the manifest: "lines 3, 14, 15, 92, 65, ...".
 
-    Those of a translation memory are units, those of CSV rows, and those of a folder are in its files: "train/a.en:3,
-    train/a.en:14, ...".
+    Those of a translation memory are units, those of CSV rows, and those of a folder are in its files: "train/a.en:
+    lines 3, 14; train/b.tmx: unit 15, ...".
     """
     shown = rule["lines"][:5]
     more = ", ..." if rule["count"] > len(shown) else ""
+    if not file_of(path)[0].is_dir():
+        return _numbered(path, shown, rule["count"]) + more
+    places = [text_at(path, number) for number in shown]
+    texts = {text: [number for there, number in places if there == text] for text, _ in places}
+    return "; ".join(f"{file_of(text)[0]}: {_numbered(text, each, len(each))}" for text, each in texts.items()) + more
+
+
+def _numbered(path: Path | str, numbers: Sequence[int], count: int) -> str:
+    """Lines, rows or units of a text, of ``count`` altogether, as "lines 3, 14"."""
     file, side = file_of(path)
-    if file.is_dir():
-        return ", ".join(at_line(path, number) for number in shown) + more
     noun = "unit" if isinstance(side, str) else "row" if side and is_csv(file) else "line"
-    return f"{noun}{'s' if rule['count'] > 1 else ''} {', '.join(map(str, shown))}{more}"
+    return f"{noun}{'s' if count > 1 else ''} {', '.join(map(str, numbers))}"
 
 
 def versions(prep: Prep) -> dict[str, str]:

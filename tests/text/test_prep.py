@@ -27,7 +27,7 @@ from nmtkit.errors import UserError
 from nmtkit.lines import at_line, read_lines
 from nmtkit.symbols import SPELLINGS
 from nmtkit.text.cleaning import paired_chunks
-from nmtkit.text.manifest import PrepReport, reference_files, verify
+from nmtkit.text.manifest import PrepReport, line_numbers, reference_files, verify
 from nmtkit.text.pipeline import TextPipeline, copy_prep
 from nmtkit.text.prep import prep_like, prepare, prepare_part
 from nmtkit.text.raw import Files, find_raw, language_of
@@ -537,7 +537,10 @@ def test_a_header_of_a_table_is_warned_of(
         (b'a,b\n"c"d,e\n', r"train\.en-fr\.csv:2: not valid CSV: .*; export it again"),
         (b'a,b\n"c,e\n', r"train\.en-fr\.csv:2: not valid CSV: unexpected end of data"),
         (b"a,b\ncaf\xe9,e\n", r"train\.en-fr\.csv: row 2, column 1: byte 0xE9 is not UTF-8; convert the file"),
-        ("a;b\n".encode("utf-16"), r"train\.en-fr\.csv.* 1: byte 0xFF is not UTF-8; convert .* iconv -f utf-16"),
+        *(
+            (text.encode("utf-16"), r"train\.en-fr\.csv.* ?1: byte 0xFF is not UTF-8; convert .* iconv -f utf-16")
+            for text in ("a;b\n", "a;b\r\nc;d\r\n", 'a;"b"\r\n')
+        ),
     ],
 )
 def test_csv_that_cannot_be_read_names_its_row(tmp_path: Path, text: bytes, message: str) -> None:
@@ -653,8 +656,12 @@ def test_the_texts_of_a_folder_make_the_data_folder_that_they_make_as_one_text(
     for name in ("train.src", "train.tgt", "dev.src", "dev.raw.tgt", "bpe.src"):
         assert (tmp_path / "other" / name).read_bytes() == (tmp_path / "data" / name).read_bytes()
     lines = list(read_lines(repetitive["train"].tgt))
-    [first, *_] = [number for number, line in enumerate(lines, 1) if not line]
-    assert f"for an empty side: {several / 'a.v2.en'}:{first}, " in str(report)
+    blank = [number for number, line in enumerate(lines, 1) if not line]
+    assert f"for an empty side: {several / 'a.v2.en'}: lines {blank[0]}, {blank[1]}, " in str(report)
+    entry = {"lines": [3, 5, 201, 402, 403], "count": 6}
+    assert line_numbers(entry, f"{several}:en").replace(f"{several}/", "") == (
+        "a.v2.en: lines 3, 5; b.en-fr.tsv: line 1; c.TMX: units 2, 3, ..."
+    )
     for number, _, _, tgt in (row.split("\t") for row in read_lines(rejected)):
         assert tgt == lines[int(number) - 1]
     numbers = (1, 200, 201, 400, 401, 600)
