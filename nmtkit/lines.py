@@ -78,9 +78,7 @@ def texts_of(path: Path | str) -> list[Path]:
         return [Path(path)]
     usual = f"NAME.{language}, NAME.SRC-TGT.tsv or NAME.tmx"
     texts = dict[str, dict[str, Path]]()
-    for each in sorted(file.iterdir()):
-        if each.name.startswith("."):
-            continue
+    for each in files_in(file):
         name, found = naming.sides(each)
         if not found and _TMX.fullmatch(f"{each}:{language}"):
             found = {language: Path(f"{each}:{language}")}
@@ -101,6 +99,14 @@ def texts_of(path: Path | str) -> list[Path]:
     if not texts:
         raise UserError(f"{file}: a folder without texts; put texts there, named {usual}")
     return chosen
+
+
+def files_in(folder: Path) -> list[Path]:
+    """The files in a folder by name, without hidden ones. Raises UserError if it cannot be read."""
+    try:
+        return [path for path in sorted(folder.iterdir()) if not path.name.startswith(".")]
+    except OSError as error:
+        raise UserError(f"{folder}: cannot be read: {error.strerror}") from None
 
 
 def text_at(path: Path | str, number: int) -> tuple[Path, int]:

@@ -12,7 +12,7 @@ from unicodedata import is_normalized
 from nmtkit import naming
 from nmtkit.errors import UserError, check_lines
 from nmtkit.folders import SIDES, SPLITS
-from nmtkit.lines import at_line, decode_line, file_of, is_csv, parse_line, raw_lines, rows, text_in, texts_of
+from nmtkit.lines import at_line, decode_line, file_of, files_in, is_csv, parse_line, raw_lines, rows, text_in, texts_of
 from nmtkit.machine.processes import Workers
 from nmtkit.machine.progress import progress
 from nmtkit.text.settings import SetOptions
@@ -197,7 +197,8 @@ def find_raw(
     sets: dict[str, dict[str, Path]] = {split: {} for split in SPLITS}
     named: tuple[str | None, str | None] = (None, None)  # source and target of a table's name
     for path in sorted(folder.iterdir()):
-        split, sides = _sides_in(path, src, tgt) if path.is_dir() else naming.sides(path)
+        folder_of_texts = path.name in SPLITS and path.is_dir()
+        split, sides = _sides_in(path, src, tgt) if folder_of_texts else naming.sides(path)
         if split not in SPLITS:
             continue
         if split == "train" and len(sides) == 2 and path.is_file():
@@ -232,10 +233,10 @@ def _sides_in(folder: Path, src: str | None, tgt: str | None) -> tuple[str, dict
 
     A translation memory that does not have its languages in its name may have any.
     """
-    shown = [path for path in sorted(folder.iterdir()) if not path.name.startswith(".")]
-    found = {language: path for path in shown for language, path in naming.sides(path)[1].items()}
+    files = files_in(folder)
+    found = {language: side for path in files for language, side in naming.sides(path)[1].items()}
     asked = [language for language in (src, tgt) if language]
-    memories = any(path.name.lower().endswith((".tmx", ".tmx.gz", ".tmx.zst")) for path in shown)
+    memories = any(path.name.lower().endswith((".tmx", ".tmx.gz", ".tmx.zst")) for path in files)
     if not memories and any(text_in(found, language) is None for language in asked):
         return folder.name, {}
     return folder.name, {language: Path(f"{folder}:{language}") for language in [*found, *asked]}

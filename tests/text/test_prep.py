@@ -749,6 +749,24 @@ def test_the_languages_of_a_folder_are_asked_for_if_its_names_do_not_say_which_i
     assert find_raw(several.parent, "fr", None)[1:] == ("fr", "en")
 
 
+def test_a_folder_of_texts_that_cannot_be_read_is_named_and_no_other_folder_is_read(
+    several: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (several.parent / "private").mkdir()
+    unreadable, listed = several, Path.iterdir
+
+    def iterdir(folder: Path) -> Iterator[Path]:
+        if folder.name in ("private", unreadable.name):
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return listed(folder)
+
+    monkeypatch.setattr(Path, "iterdir", iterdir)
+    with pytest.raises(UserError, match=r"raw/train: cannot be read: Permission denied"):
+        find_raw(several.parent, "en", "fr")
+    unreadable = several.parent / "other"
+    assert find_raw(several.parent, "en", "fr")[0]["train"].src == Path(f"{several}:en")
+
+
 def test_a_folder_without_texts_is_none_of_raw_text(repetitive: dict[str, Files], tmp_path: Path) -> None:
     for name in ("dev/notes.txt", "test/conftest.py", "train/train.log", "train/vocab.src"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
