@@ -8,7 +8,7 @@ import os
 import re
 import sys
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -80,7 +80,7 @@ def texts_of(path: Path | str) -> list[Path]:
     texts = dict[str, dict[str, Path]]()
     for each in files_in(file):
         name, found = naming.sides(each)
-        if not found and _TMX.fullmatch(f"{each}:{language}"):
+        if not found and naming.kind(each) == "tmx":
             found = {language: Path(f"{each}:{language}")}
         if not found:
             raise UserError(f"{each}: not named as a text ({usual}); rename it, or move it to another folder")
@@ -109,14 +109,18 @@ def files_in(folder: Path) -> list[Path]:
         raise UserError(f"{folder}: cannot be read: {error.strerror}") from None
 
 
-def text_at(path: Path | str, number: int) -> tuple[Path, int]:
-    """The text of ``texts_of(path)`` that has line ``number`` of ``path``, and the line's number there."""
+def numbers_in_texts(path: Path | str, numbers: Sequence[int]) -> dict[Path, list[int]]:
+    """Lines ``numbers`` (ascending) of ``path`` as numbers in the texts of ``texts_of(path)`` that have them."""
     *texts, last = texts_of(path)
+    found, left = dict[Path, list[int]](), list(numbers)
     for text in texts:
-        if number <= (lines := count_lines(text)):
-            return text, number
-        number -= lines
-    return last, number
+        if not left:
+            break
+        lines = count_lines(text)
+        found[text] = [number for number in left if number <= lines]
+        left = [number - lines for number in left if number > lines]
+    found[last] = left
+    return {text: of_text for text, of_text in found.items() if of_text}
 
 
 def _joined(texts: Iterable[Path]) -> Iterator[bytes]:
@@ -171,7 +175,7 @@ def delimiter_of(text: str, among: str = ",;\t|") -> str:
 
 def is_csv(path: Path) -> bool:
     """Whether a table is CSV rather than lines with tabs."""
-    return ".csv" in path.suffixes[-2:]
+    return naming.kind(path) == "csv"
 
 
 def _memory(path: Path, language: str) -> Iterator[bytes]:
@@ -310,7 +314,8 @@ def at_line(path: Path | str, number: int) -> str:
     """Line ``number`` of ``path`` for messages: file.tsv:23, column 1."""
     file, side = file_of(path)
     if file.is_dir() and side is not None:
-        return at_line(*text_at(path, number))
+        [(text, [number])] = numbers_in_texts(path, [number]).items()
+        return at_line(text, number)
     if side is not None:
         place = f"{file}: row {number}" if is_csv(file) else f"{file}:{number}"
         return f"{file}: unit {number}, {side}" if isinstance(side, str) else f"{place}, column {side}"

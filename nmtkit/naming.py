@@ -15,6 +15,12 @@ _COMPRESSED = re.compile(r"\.(?:gz|zst)$")
 _NOT_LANGUAGES = ("csv", "gz", "tmx", "tsv", "txt", "xml", "zst")
 
 
+def kind(path: Path) -> str:
+    """The kind of a file with both sides of a text, by its name: tsv, csv or tmx; "" for any other file."""
+    suffix = Path(_COMPRESSED.sub("", path.name)).suffix[1:]
+    return "tmx" if suffix.lower() == "tmx" else suffix if suffix in ("tsv", "csv") else ""
+
+
 def sides(path: Path) -> tuple[str, dict[str, Path]]:
     """The name of the parallel text in a file and its sides by language, as paths of ``lines.raw_lines``.
 
@@ -23,8 +29,8 @@ def sides(path: Path) -> tuple[str, dict[str, Path]]:
     """
     plain = _COMPRESSED.sub("", path.name)
     if match := _BOTH.fullmatch(plain):
-        name, first, second, kind = match.groups()
-        marks = (1, 2) if kind in ("tsv", "csv") else (first, second)
+        name, first, second, _ = match.groups()
+        marks = (first, second) if kind(path) == "tmx" else (1, 2)
         return name, {lang: Path(f"{path}:{mark}") for lang, mark in zip((first, second), marks, strict=True)}
     language = ending(path)
     return (path.name, {}) if language is None else (plain[: -len(language) - 1], {language: path})

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import is_dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, TextIO, cast
 
@@ -59,7 +60,7 @@ def check_output(option: str, output: Path | str, *inputs: Path | str) -> None:
     """Raise UserError if the output file of an option is also an input ("-": standard input)."""
     if not os.path.isfile(output):
         return
-    for text in (text for path in inputs for text in texts_of(path)):
+    for text in chain.from_iterable(map(texts_of, inputs)):
         read: Path | int = file_of(text)[0]  # text.tsv:2 is a column of text.tsv
         if str(text) == "-":
             if sys.stdin is None:  # reported when it is read

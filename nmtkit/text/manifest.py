@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from nmtkit.errors import UserError, counted
 from nmtkit.folders import SIDES, SPLITS, TextFiles, check_regular
-from nmtkit.lines import file_of, is_csv, raw_lines, text_at
+from nmtkit.lines import file_of, is_csv, numbers_in_texts, raw_lines
 from nmtkit.text.round_trip import describe_loss
 from nmtkit.text.rules import describe_rule
 from nmtkit.text.sentencepieces import package
@@ -82,9 +82,8 @@ def line_numbers(rule: Mapping[str, Any], path: Path | str) -> str:
     more = ", ..." if rule["count"] > len(shown) else ""
     if not file_of(path)[0].is_dir():
         return _numbered(path, shown, rule["count"]) + more
-    places = [text_at(path, number) for number in shown]
-    texts = {text: [number for there, number in places if there == text] for text, _ in places}
-    return "; ".join(f"{file_of(text)[0]}: {_numbered(text, each, len(each))}" for text, each in texts.items()) + more
+    texts = numbers_in_texts(path, shown).items()
+    return "; ".join(f"{file_of(text)[0]}: {_numbered(text, each, len(each))}" for text, each in texts) + more
 
 
 def _numbered(path: Path | str, numbers: Sequence[int], count: int) -> str:

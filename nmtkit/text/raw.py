@@ -2,7 +2,6 @@
 
 import hashlib
 import logging
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain, count, islice
 from pathlib import Path
@@ -90,10 +89,11 @@ def read_all(
             log.warning(f"{table}:1: {HEADER}")
     with progress("counting lines"):
         contents = dict(zip(paths, pool.map(read, paths), strict=True))
-    contents |= {path: joined([contents[text] for text in of_path]) for path, of_path in texts.items()}
+    contents |= {path: _joined([contents[text] for text in of_path]) for path, of_path in texts.items()}
+    # The texts of a folder, so that a message names the file, and the whole sides, also of further references.
     pairs = [tuple(pair) for files in raw.values() for pair in files.texts]
     pairs += [(src, tgt) for src, *others in groups.values() for tgt in others]
-    for src, tgt in pairs:
+    for src, tgt in dict.fromkeys(pairs):
         if real_path(src) == real_path(tgt):
             raise UserError(f"{src}: is given for both sides; give a source file and a target file")
         check_lines(
@@ -114,7 +114,7 @@ def read_all(
     return every
 
 
-def joined(contents: Sequence[Content]) -> Content:
+def _joined(contents: Sequence[Content]) -> Content:
     """The content of texts one after the other."""
     if len(contents) == 1:
         return contents[0]
@@ -140,9 +140,10 @@ def _check_side(path: Path) -> None:
     file, side = file_of(path)
     if side is None and file.is_dir():
         raise UserError(f"{file}: a folder; name a language of its texts for each side, as {file}:en")
-    if side is None and re.search(r"\.(?:tsv|csv)(?:\.gz|\.zst)?$", file.name):
+    kind = "" if side is not None else naming.kind(file)
+    if kind in ("tsv", "csv"):
         raise UserError(f"{file}: a table; name a column of it for each side, as {file}:1")
-    if side is None and re.search(r"\.(?i:tmx)(?:\.gz|\.zst)?$", file.name):
+    if kind == "tmx":
         raise UserError(f"{file}: a translation memory; name a language of it for each side, as {file}:en")
 
 
@@ -236,7 +237,7 @@ def _sides_in(folder: Path, src: str | None, tgt: str | None) -> tuple[str, dict
     files = files_in(folder)
     found = {language: side for path in files for language, side in naming.sides(path)[1].items()}
     asked = [language for language in (src, tgt) if language]
-    memories = any(path.name.lower().endswith((".tmx", ".tmx.gz", ".tmx.zst")) for path in files)
+    memories = any(naming.kind(path) == "tmx" for path in files)
     if not memories and any(text_in(found, language) is None for language in asked):
         return folder.name, {}
     return folder.name, {language: Path(f"{folder}:{language}") for language in [*found, *asked]}

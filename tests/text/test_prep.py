@@ -549,6 +549,12 @@ def test_csv_that_cannot_be_read_names_its_row(tmp_path: Path, text: bytes, mess
         prepare(find_raw(tmp_path, "en", "fr")[0], tmp_path / "data", WORDS, workers=1)
 
 
+def test_the_last_suffix_of_a_table_says_whether_it_is_csv(tmp_path: Path) -> None:
+    (tmp_path / "a.csv.tsv").write_text("one, two\tun, deux\n")
+    (tmp_path / "a.tsv.csv").write_text("one\ttwo,un\n")
+    assert [*read_lines(tmp_path / "a.csv.tsv:2"), *read_lines(tmp_path / "a.tsv.csv:2")] == ["un, deux", "un"]
+
+
 def test_a_table_as_a_whole_is_no_text_of_one_language(folder: Callable[..., Path]) -> None:
     table = folder("crawl.tsv.gz") / "crawl.tsv.gz"
     with pytest.raises(UserError, match=r"crawl\.tsv\.gz: a table; name a column .* as .*crawl\.tsv\.gz:1"):
