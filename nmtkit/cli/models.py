@@ -1,5 +1,6 @@
 """``nmtkit models``: the presets and the figures of their papers."""
 
+import re
 import textwrap
 from typing import TYPE_CHECKING
 
@@ -69,11 +70,11 @@ def _print_list() -> None:
 
 
 def _size(name: str, preset: "Preset") -> str:
-    """The number of parameters, beside the paper's or, for a small version, with the BLEU measured here."""
-    stated, score = preset.paper["parameters"], preset.paper["score"]
+    """The number of parameters, beside the paper's or, for a small version, with the BLEU measured here and where."""
+    stated, score, task = (preset.paper[key] for key in ("parameters", "score", "task"))
     size = f"{millions(name):.2f} M parameters"
     if preset.small is not None:
         return f"{size}, " + ("not stated in the paper" if stated is None else f"{stated:g} M in the paper")
-    return f"{size}; " + (
-        "no BLEU measured here" if score is None else f"{score:.2f} BLEU here, recipes/multi30k/README.md"
-    )
+    if score is None:
+        return f"{size}; no BLEU measured here"
+    return f"{size}; {score:.2f} BLEU here, {re.findall(r'recipes/[^)]+', task)[0]}"

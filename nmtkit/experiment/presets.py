@@ -9,6 +9,7 @@ the system.
 import copy
 import difflib
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -18,7 +19,8 @@ from typing import Any
 from nmtkit import config as configs
 from nmtkit.errors import UserError
 
-_ROW = ("section", "task", "score", "parameters", "small")  # keys of a system; ``task`` is one of the file's ``tasks``
+# Keys of a system; ``task`` is one of the file's ``tasks``, also that of its ``small``.
+_ROW = ("section", "task", "score", "parameters", "small")
 _PARTS = ("model", "data", "training", "search")  # the parts in which a system may differ from its base
 # The required keys of a file and of its base.
 _FILE = ("paper", "tasks", "base", "small", "systems")
@@ -82,15 +84,14 @@ def describe_preset(name: str) -> str:
     """The complete preset as YAML with the comments of its file; parsed, it has the values of ``load_preset``.
 
     A value that differs from the base has the comment ``(base: VALUE)``, and a value that the base lacks ``(new)``.
-    For small versions, comments of the file's ``small`` replace those of the base.
+    Comments of the system and, for a small version, of the file's ``small`` replace those of the base.
     """
-    preset, small = find_preset(name), name.endswith(SMALL)
+    name = DEFAULT if name == "small" else name
+    preset, system = find_preset(name), f"systems.{name.removesuffix(SMALL)}."
     text = _text(preset.file)
-    comments = {
-        key.removeprefix("small."): text[place.stop : text.index("\n", place.stop)].partition("#")[2]
-        for key, place in configs.places(text).items()
-        if small and key.startswith("small.")
-    }
+    comments = _comments(text, system)
+    if name.endswith(SMALL):
+        comments |= _comments(text, "small.") | _comments(text, f"{system}small.")
     for path, last, value, _ in _additions(preset.changes, preset.base):
         key = path + last
         text = _insert(text, key, value, next((c for k, c in comments.items() if f"{k}.".startswith(f"{key}.")), ""))
@@ -109,6 +110,19 @@ def describe_preset(name: str) -> str:
     # From the line after ``task`` to the end of the base.
     [base] = re.findall(r"(?ms)^base:\n  task: .*?\n(.*?)^\S", text)
     return configs.dump_yaml({"paper": preset.paper}) + re.sub(r"(?m)^  ", "", base).rstrip() + "\n"
+
+
+def _comments(text: str, path: str) -> dict[str, str]:
+    """The comment of each key below ``path``; within ``systems``, only of a key that has its line to itself."""
+    places = configs.places(text)
+    lines = {key: text.count("\n", 0, place.start) for key, place in places.items()}
+    keys = Counter(lines.values())
+    rest = {key: text[place.stop : text.index("\n", place.stop)] for key, place in places.items()}
+    return {
+        key.removeprefix(path): rest[key].partition("#")[2]
+        for key in places
+        if key.startswith(path) and "#" in rest[key] and (path == "small." or keys[lines[key]] == 1)
+    }
 
 
 def _additions(
@@ -173,9 +187,10 @@ def read_presets(file: str, text: str) -> Iterator[tuple[str, Preset]]:
             "title": content["paper"], "section": section, "task": content["tasks"][task],
             "score": system.get("score"), "parameters": system.get("parameters"),
         }  # fmt: skip
+        where = content["tasks"][own["task"]] if "task" in own else TRAINED if own.get("score") else UNTRAINED
         measured = {
-            "section": f"small version of {name}, {section}", "task": TRAINED if own.get("score") else UNTRAINED,
-            "score": own.get("score"), "parameters": None,
+            "section": f"small version of {name}, {section}", "task": where, "score": own.get("score"),
+            "parameters": None,
         }  # fmt: skip
         changes, own_changes = ({part: each[part] for part in _PARTS if part in each} for each in (system, own))
         values = _shrink(configs.merge(base, changes), content["small"], own_changes)

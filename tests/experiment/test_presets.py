@@ -59,6 +59,7 @@ def test_the_values_of_a_base_say_where_they_come_from(file: str) -> None:
 def test_every_task_of_a_file_is_one_of_its_systems(file: str) -> None:
     content = parse_yaml(FILES[file], file)
     named = {system.get("task", content["base"]["task"]) for system in content["systems"].values()}
+    named |= {system["small"]["task"] for system in content["systems"].values() if "task" in system.get("small", {})}
     assert named == set(content["tasks"])
 
 
@@ -133,7 +134,9 @@ def test_a_small_version_says_whether_it_was_trained() -> None:
     assert (trained["task"], trained["score"], trained["parameters"]) == (TRAINED, 38.49, None)
     assert (untrained["task"], untrained["score"]) == (UNTRAINED, None)
     assert trained["section"] == "small version of bideep, Table 4, BiDeep"
-    assert sum(find_preset(name + SMALL).paper["score"] is not None for name in preset_names()) == 16
+    assert sum(find_preset(name + SMALL).paper["task"] == TRAINED for name in preset_names()) == 16
+    scores = {name: find_preset(name + SMALL).paper["score"] for name in preset_names() if "low-resource" in name}
+    assert scores == {"nematus-low-resource": 17.5, "nematus-low-resource-250k": 23.1}  # recipes/low-resource/README.md
 
 
 def test_a_small_version_keeps_the_changes_of_its_system_and_may_have_its_own() -> None:
@@ -183,6 +186,14 @@ def test_changed_values_are_shown_with_those_of_the_base() -> None:
     assert '  transitions: 2               # (base: 4) T-GRUs in each module, "System Description"' in lines
     # Of several values on one line, the changed one is named.
     assert "{lr: 0.001, init: zeros}  # (base: lr: 5e-4) " in describe_preset("deep-att-small")
+
+
+def test_the_comments_of_a_system_replace_those_of_its_file() -> None:
+    shown = describe_preset("nematus-low-resource-small")
+    assert "  batch_sentences: 32          # (base: 80) small batches learn more from little data\n" in shown
+    assert describe_preset("small") == shown
+    # A comment beside several values says nothing about a single one.
+    assert "max_updates: 300000          # (base: 100000) Table 3\n" in describe_preset("transformer-big")
 
 
 @every_preset
