@@ -20,7 +20,15 @@ from nmtkit.machine.progress import progress
 from nmtkit.symbols import SPELLINGS, UNKPOS
 from nmtkit.text.cleaning import clean_shards, report_lost, write_rejected
 from nmtkit.text.learning import choose_merges, learn_segmenters, learn_truecasers
-from nmtkit.text.manifest import DATA_FILES, PrepReport, describe_file, is_data_file, reference_files, versions
+from nmtkit.text.manifest import (
+    DATA_FILES,
+    PrepReport,
+    describe_file,
+    is_data_file,
+    line_numbers,
+    reference_files,
+    versions,
+)
 from nmtkit.text.moses import has_moses_rules
 from nmtkit.text.pipeline import TextPipeline, copy_prep
 from nmtkit.text.raw import Files, check_outside, input_files
@@ -110,9 +118,10 @@ def _check_merge(work: Work) -> None:
         return
     others = ", ".join(path.name for path in work.with_shards)
     found = f" (those in {others} have other settings or another text)" if others else ""
+    first = line_numbers({"lines": [missing[0].first], "count": 1}, work.raw["train"].src)
     raise UserError(
-        f"{work.folder}: {len(missing)} of {len(work.shards)} shards are missing, the first of which starts at line "
-        f"{missing[0].first}{found}; run every `shard` with these settings, then `merge`"
+        f"{work.folder}: {len(missing)} of {len(work.shards)} shards are missing, the first of which starts at {first}"
+        f"{found}; run every `shard` with these settings, then `merge`"
     )
 
 

@@ -1162,6 +1162,16 @@ def test_parts_made_apart_are_merged_to_the_folder_of_one_run(
     assert contents(tmp_path / "data") == contents(tmp_path / "whole")
 
 
+def test_a_missing_shard_of_a_folder_of_texts_begins_at_a_line_of_one_of_them(
+    several: Path, tmp_path: Path, shards: None
+) -> None:
+    files, *_ = find_raw(several.parent, "en", "fr")
+    for i, place in ((1, r"b\.en-fr\.tsv: line 1"), (2, r"c\.TMX: unit 1")):
+        prepare_part(files, tmp_path / "data", BPE, 1, (i, 3))
+        with pytest.raises(UserError, match=rf"missing, the first of which starts at .*raw/train/{place}; run every"):
+            prepare(files, tmp_path / "data", BPE, 1, merge=True)
+
+
 def test_a_folder_that_is_as_it_was_made_is_verified(raw: dict[str, Files], tmp_path: Path) -> None:
     prepare(raw, tmp_path / "data", BPE, workers=1)
     assert verify(tmp_path / "data").endswith("data: all 13 files are as prep wrote them")
