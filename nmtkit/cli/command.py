@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import typer
 from typer.core import TyperCommand
 
 from nmtkit.errors import UserError, printable
@@ -19,6 +20,9 @@ from nmtkit.workflow.shared import logged
 log = logging.getLogger(__name__)
 
 COMMON = "Common options"  # last group of the help
+
+# typer has no public name for the base class of its usage errors.
+WrongUsage: type[typer.BadParameter] = typer.BadParameter.__mro__[2]
 
 
 @dataclass(frozen=True)
@@ -42,7 +46,7 @@ class Command(TyperCommand):
         """Parse the command line.
 
         Raises a usage error if an option is where the second of two files should be, and for several models where a
-        command takes one.
+        command takes one. Every usage error names this command.
         """
         options = {name: parameter for parameter in self.params for name in parameter.opts if name.startswith("-")}
         names = (text.partition("=")[0] for text in args)
@@ -55,7 +59,11 @@ class Command(TyperCommand):
                 values = args[place + 1 : place + 1 + options[name].nargs]
                 if options.keys() & set(values):
                     ctx.fail(f"Option {name!r} requires {options[name].nargs} arguments: {options[name].metavar}")
-        return super().parse_args(ctx, args)
+        try:
+            return super().parse_args(ctx, args)
+        except WrongUsage as error:
+            error.ctx = error.ctx or ctx  # typer names no command if an option lacks its value
+            raise
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write arguments, then options without a group, then each group, then the options of every command."""

@@ -19,7 +19,7 @@ import typer
 
 from nmtkit.cli.align import align
 from nmtkit.cli.average import average
-from nmtkit.cli.command import Command
+from nmtkit.cli.command import Command, WrongUsage
 from nmtkit.cli.contrast import contrast
 from nmtkit.cli.doctor import doctor
 from nmtkit.cli.ensemble import ensemble
@@ -123,10 +123,6 @@ def nmtkit(
 
 
 app.callback(help=_help(nmtkit))(nmtkit)
-
-
-# typer has no public name for the base class of its usage errors.
-WrongUsage: type[typer.BadParameter] = typer.BadParameter.__mro__[2]
 
 
 def main() -> None:

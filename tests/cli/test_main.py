@@ -86,6 +86,21 @@ def test_an_option_is_not_the_second_of_two_files(nmtkit: Run) -> None:
     assert result.err == "nmtkit: error: Option '--train' requires 2 arguments: SRC TGT; see nmtkit prep --help\n"
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("inspect deep-att --plot", "Option '--plot' requires an argument"),
+        ("translate -o", "Option '-o' requires an argument"),
+        ("inspect deep-att --shapes=yes", "Option '--shapes' does not take a value"),
+    ],
+)
+def test_an_option_with_a_value_too_few_or_too_many_leads_to_the_help_of_its_command(
+    nmtkit: Run, arguments: str, said: str
+) -> None:
+    command, *others = arguments.split()
+    assert nmtkit(command, *others) == (1, "", f"nmtkit: error: {said}; see nmtkit {command} --help\n")
+
+
 def test_a_value_that_an_option_does_not_have_is_answered_without_names_of_exceptions(nmtkit: Run) -> None:
     wrong = nmtkit("score", "--split", "train").err
     assert (
