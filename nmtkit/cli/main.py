@@ -61,7 +61,6 @@ OPTIONS = {
     "translate": {"prefixes": "--prefix", "references": "--score-reference"},
     "train": {"dev_size": "nmtkit prep --dev-size"},
     "doctor": {"dev_size": "nmtkit prep --dev-size", "test_size": "nmtkit prep --test-size"},
-    "models": {"model": "PRESET"},
 }
 
 

@@ -35,7 +35,7 @@ def models(options: ModelsOptions, as_json: AsJson = False) -> None:
     if as_json:
         print_json(describe_presets(options))
     elif name:
-        preset = find_preset(name)
+        preset = find_preset(name, "preset")
         print(f"# {name}, from nmtkit/presets/{preset.file}; {_size(name, preset)}")
         print(describe_preset(name), end="")
     else:

@@ -57,8 +57,11 @@ def default_preset(tokens: int) -> str:
     return DEFAULT if tokens < 250_000 else DEFAULT_FROM_250K
 
 
-def find_preset(name: str) -> Preset:
-    """The preset of this name, or ``DEFAULT`` for "small". Raises UserError with similar names if there is none."""
+def find_preset(name: str, argument: str = "model") -> Preset:
+    """The preset of this name, or ``DEFAULT`` for "small".
+
+    Raises UserError that the value of ``argument`` is none, with similar names.
+    """
     presets = _presets()
     name = DEFAULT if name == "small" else name
     system = presets.get(name.removesuffix(SMALL))
@@ -70,7 +73,7 @@ def find_preset(name: str) -> Preset:
         every = [*presets, *(other + SMALL for other in presets), "small"]
         near = difflib.get_close_matches(name, every, n=3) or inside[:3]
         hint = f"did you mean {', '.join(near)}? " if near else ""
-        raise UserError(f"`model` {name}: no such preset; {hint}`nmtkit models` lists them")
+        raise UserError(f"`{argument}` {name}: no such preset; {hint}`nmtkit models` lists them")
     return presets[name]
 
 

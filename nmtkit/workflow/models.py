@@ -30,7 +30,8 @@ def describe_presets(options: ModelsOptions) -> list[dict[str, Any]]:
     from nmtkit.experiment.presets import find_preset, preset_names
 
     trained = trained_here()
-    found = {name: find_preset(name) for name in ([options.preset] if options.preset else sorted(preset_names()))}
+    names = [options.preset] if options.preset else sorted(preset_names())
+    found = {name: find_preset(name, "preset") for name in names}
     # The keys are an interface for scripts.
     return [
         {
