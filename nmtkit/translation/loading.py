@@ -157,10 +157,10 @@ def check_target(first: Path, other: Path) -> None:
         remedy = "train them on one data folder"
         if name == "language" and "und" in (ours.language, theirs.language):  # of an imported model
             remedy = "import again, with --tgt-lang, the one with und"
-        raise UserError(
-            f"{first} and {other} cannot be combined: their target {name} is {getattr(ours, name)} and "
-            f"{getattr(theirs, name)}; {remedy}"
-        )
+        are = f"{name} is {getattr(ours, name)} and {getattr(theirs, name)}"
+        if name == "form":
+            are = f"Unicode normal form is {ours.form or 'none'} and {theirs.form or 'none'}"
+        raise UserError(f"{first} and {other} cannot be combined: their target {are}; {remedy}")
     a, b = (Vocabulary.load(TextFiles(folder).vocabulary("tgt")).words for folder in (first, other))
     for number, (word, another) in enumerate(itertools.zip_longest(a, b), 1):
         if word != another:

@@ -81,6 +81,9 @@ def test_models_with_different_target_vocabularies_cannot_be_combined(models: li
     (models[2] / "prep.yaml").write_text(prep[: prep.index("tgt:")] + words[words.index("tgt:") :])
     with pytest.raises(UserError, match="their target segmentation is bpe and words; train them on one"):
         loading.write_ensemble([models[0], models[2]], tmp_path / "ens", "prob", None)
+    (models[2] / "prep.yaml").write_text(prep.replace("form: null", "form: NFD"))
+    with pytest.raises(UserError, match="their target Unicode normal form is none and NFD; train them on one"):
+        loading.write_ensemble([models[0], models[2]], tmp_path / "ens", "prob", None)
     assert not (tmp_path / "ens").exists()
 
 
