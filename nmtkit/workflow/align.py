@@ -69,7 +69,7 @@ align = by_keyword(AlignOptions, align_words, "align")
 
 
 def _quality(alignment: Path, gold: Path) -> Quality:
-    """Precision, recall and AER of an alignment. Raises UserError if the files differ in length."""
+    """Precision, recall and AER of an alignment. Raises UserError if the files differ in length or have no links."""
     check_read_once((alignment, gold))
     # Each file is read once, because it may be a pipe.
     golds = list(read_gold(gold))
@@ -77,4 +77,6 @@ def _quality(alignment: Path, gold: Path) -> Quality:
     if len(links) != len(golds):
         they = "more" if len(links) > len(golds) else "fewer"
         raise UserError(f"{alignment} has {they} lines than {gold}, {len(golds)}; they must align the same sentences")
+    if not any(links) and not any(each.sure for each in golds):
+        raise UserError(f"{alignment} has no links and {gold} no sure ones: there is no error rate; name other files")
     return measure(links, golds)

@@ -166,6 +166,14 @@ def test_gold_prints_precision_recall_and_error_rate(nmtkit: Run, tmp_path: Path
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("gold", ["", "\n", "0p0\n"])
+def test_without_links_there_is_no_error_rate(nmtkit: Run, tmp_path: Path, gold: str) -> None:
+    (tmp_path / "gold").write_text(gold)
+    (tmp_path / "links").write_text("\n" * len(gold.splitlines()))
+    said = "links has no links and gold no sure ones: there is no error rate; name other files"
+    assert nmtkit("align", "--pharaoh", "links", "--gold", "gold") == (1, "", f"nmtkit: error: {said}\n")
+
+
 def test_gold_scores_the_alignment_of_the_folder_by_default(
     nmtkit: Run, tmp_path: Path, eflomal: list[list[str]]
 ) -> None:
