@@ -10,6 +10,7 @@ import re
 import typing
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import Field, dataclass, field, fields, replace
+from numbers import Integral
 from typing import Any, Literal, ParamSpec, TypeVar, cast
 
 from nmtkit.config import convert
@@ -101,7 +102,7 @@ def _documented(described: Any, schema: type) -> str:
 
 
 def check(options: Any) -> None:
-    """Raise UserError if an option is out of bounds, not among the values of its Literal, or one text for several."""
+    """Raise UserError if an option is a single text where several are expected, and as ``check_value`` does."""
     for each, shown in options_of(options):
         hint, value = types_of(options.__class__)[each.name], getattr(options, each.name)
         if hint == Sequence[str]:
@@ -110,7 +111,10 @@ def check(options: Any) -> None:
 
 
 def check_value(name: str, hint: Any, value: Any, shown: Option) -> None:
-    """``check`` for one option of type ``hint``; ``name``: as in the message."""
+    """Raise UserError if a value is not a whole number or a word that ``hint`` asks for, or out of bounds.
+
+    name: that of the option in the message.
+    """
     if complaint := _complaint(hint, value, shown):
         raise UserError(f"{name}{complaint}")
 
@@ -133,9 +137,7 @@ def mistake(config: Any) -> tuple[str, str] | None:
         if value is None:
             continue
         if not (isinstance(value, str) and _words(hint)):  # these words are checked below
-            converted = convert(hint, value, name, problems)
-            if isinstance(value, float) and isinstance(converted, int):
-                problems.append(f"{name}: expected a whole number, found float {value}")
+            convert(hint, value, name, problems)
         complaint = problems[0].removeprefix(name) if problems else _complaint(hint, value, shown)
         if complaint:
             return name, complaint
@@ -143,12 +145,15 @@ def mistake(config: Any) -> tuple[str, str] | None:
 
 
 def _complaint(hint: Any, value: Any, shown: Option) -> str | None:
-    """The complaint about a value of the right type that is not among those of its Literal, or out of bounds."""
+    """The complaint about a value that is not a whole number, not among those of its Literal, or out of bounds."""
+    whole = hint in (int, int | None)
     if isinstance(value, str):
         words = _words(hint)
-        if shown.at_least is not None and not words and str not in typing.get_args(hint):
+        if whole or (shown.at_least is not None and not words and str not in typing.get_args(hint)):
             return f": expected a number, found {value!r}"
         return f" {value}: not one of {', '.join(words)}" if words and value not in words else None
+    if whole and value is not None and (isinstance(value, bool) or not isinstance(value, Integral)):
+        return f": expected a whole number, found {type(value).__name__} {value}"
     least, most = shown.at_least, shown.at_most
     if value is None or least is None or (value >= least and (most is None or value <= most)):
         return None

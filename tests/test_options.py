@@ -29,6 +29,7 @@ class Orders:
     dish: Path | str = option("soup", Option("Dish.", names="--dish -d"))
     _: KW_ONLY
     guests: int = option(2, Option("Number of guests.", "Table", at_least=1, at_most=8))
+    chairs: int | None = option(None, Option("Number of chairs."))
     sides: str | Sequence[str] = option((), Option("Side; may be repeated.", names="--with"))
     spice: float | None = option(None, Option("How much.", at_least=0.0, before="dish"))
     wine: Literal["red", "white"] | None = option(None, Option("Wine."))
@@ -71,6 +72,11 @@ def test_a_command_gets_its_options_as_a_dataclass(nmtkit: Run, taken: list[tupl
     ("orders", "complaint"),
     [
         ({"guests": 9}, "`guests`: 9 is not between 1 and 8"),
+        ({"guests": 2.5}, "`guests`: expected a whole number, found float 2.5"),
+        ({"guests": True}, "`guests`: expected a whole number, found bool True"),
+        ({"guests": [2]}, "`guests`: expected a whole number, found list [2]"),
+        ({"chairs": 2.5}, "`chairs`: expected a whole number, found float 2.5"),
+        ({"chairs": "x"}, "`chairs`: expected a number, found 'x'"),
         ({"spice": -0.5}, "`spice`: -0.5 is less than 0"),
         ({"wine": "rose"}, "`wine` rose: not one of red, white"),
     ],

@@ -341,6 +341,7 @@ def test_an_ensemble_of_equal_models_translates_as_the_model(made: Path, tmp_pat
         (lambda: nmtkit.tune(["a", "b"]), "`model`: one folder is expected, not several; for an ensemble"),
         (lambda: nmtkit.tune([]), "no model in the list; name at least one"),
         (lambda: nmtkit.translate(["a"], model=[]), "no model in the list; name at least one"),
+        (lambda: nmtkit.average(best=2.5), "`best`: expected a whole number, found float 2.5"),  # type: ignore[arg-type]
         (lambda: nmtkit.list_presets("deep"), "`preset` deep: no such preset; did you mean bideep, "),
         (lambda: nmtkit.report([]), "no model in the list; name at least one"),
         (lambda: nmtkit.ensemble([]), "an ensemble needs several models; name at least two"),
