@@ -71,14 +71,17 @@ def nested_settings(settings: Settings) -> dict[str, Any]:
 
 
 def numbers(name: str, given: str | Sequence[float], what: str) -> tuple[float, ...]:
-    """Numbers from a sequence or from comma-separated text.
+    """Numbers from a sequence, which must not be empty, or from comma-separated text.
 
     Raises UserError that the argument ``name`` must be ``what``.
     """
     try:
-        return tuple(map(float, given.split(",") if isinstance(given, str) else given))
+        found = tuple(map(float, given.split(",") if isinstance(given, str) else given))
     except (ValueError, TypeError):  # a single number is no sequence
-        raise UserError(f"`{name}` {given}: expected {what}") from None
+        found = ()
+    if not found:
+        raise UserError(f"`{name}` {given}: expected {what}")
+    return found
 
 
 def weights_of(given: str | Sequence[float] | None) -> tuple[float, ...] | None:

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from nmtkit import tune
+from nmtkit.errors import UserError
 from tests.echo import load_echo, write_folder
 
 
@@ -50,3 +52,10 @@ def test_the_table_has_a_row_for_every_alpha_and_none_for_one_that_is_given_twic
     alike = nmtkit("tune", "--alphas", "0.50000001,0.50000002", "--betas", "0")
     assert alike.status == 0
     assert [line.split()[:2] for line in alike.out.splitlines()[4:8]] == [["gnmt", "0.5"]] * 2 + [["power", "0.5"]] * 2
+
+
+@pytest.mark.parametrize("name", ["alphas", "betas"])
+def test_no_number_at_all_is_refused(data: Path, tmp_path: Path, name: str) -> None:
+    write_folder(tmp_path / "run")
+    with pytest.raises(UserError, match=rf"^`{name}` \[\]: expected numbers separated by commas, such as 0\.2,0\.4$"):
+        tune(**{name: []})

@@ -347,6 +347,7 @@ def test_an_ensemble_of_equal_models_translates_as_the_model(made: Path, tmp_pat
         (lambda: nmtkit.ensemble([]), "an ensemble needs several models; name at least two"),
         (lambda: nmtkit.ensemble(["run"]), "an ensemble needs several models; name at least two"),
         (lambda: nmtkit.ensemble(["a", "b"], weights=2), "`weights` 2: expected one number for each"),
+        (lambda: nmtkit.ensemble(["a", "b"], weights=[]), "`weights` []: expected one number for each"),
     ],
 )  # fmt: skip
 def test_what_excludes_each_other_is_said_in_the_names_of_arguments(
