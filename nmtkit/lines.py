@@ -265,6 +265,9 @@ def _lines_of_file(path: Path) -> Iterator[bytes]:
                 yield from file
     except (EOFError, zlib.error, gzip.BadGzipFile, zstandard.ZstdError) as error:
         raise UserError(f"{path}: damaged or truncated ({error}); download or compress it again") from None
+    except IsADirectoryError as error:
+        remedy = f"name a file in it, or a language of its texts, as {path}:en"
+        raise UserError(f"{path}: cannot be read: {error.strerror}; {remedy}") from None
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror}") from None
 

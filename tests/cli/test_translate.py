@@ -174,6 +174,15 @@ def test_a_missing_file_is_an_error(nmtkit: Callable[..., Any]) -> None:
     assert not Path("out.txt").exists()
 
 
+def test_a_folder_is_read_if_a_language_of_its_texts_is_named(folder: Path, nmtkit: Callable[..., Any]) -> None:
+    (folder / "dev").mkdir()
+    (folder / "dev" / "one.en").write_text("a b\n")
+    (folder / "dev" / "two.en").write_text("c\n")
+    said = "dev: cannot be read: Is a directory; name a file in it, or a language of its texts, as dev:en"
+    assert nmtkit("translate", "dev/") == (1, "", f"nmtkit: error: {said}\n")
+    assert nmtkit("translate", "dev:en") == (0, "a b\nc\n", "")
+
+
 def test_a_named_pipe_is_written_to_and_stays_one(folder: Path, filtered: Callable[..., Any]) -> None:
     os.mkfifo(folder / "pipe")
     reader = os.open(folder / "pipe", os.O_RDONLY | os.O_NONBLOCK)
