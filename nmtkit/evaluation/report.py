@@ -36,6 +36,7 @@ class History:
     valid: list[dict[str, Any]]
     test: list[dict[str, Any]]  # update, cross_entropy and token_error_rate of checkpoints on the test set
     contrast: Mapping[str, list[Accuracy]]  # by type, distance and frequency; empty without contrastive sets
+    measured: str = "-"  # how BLEU and chrF2 of the validations are computed, if it is known
 
 
 @dataclass(frozen=True)
@@ -146,7 +147,8 @@ def _scores(histories: Sequence[History], comparison: Comparison) -> str:
     forced = [system.forced.units() if system.forced else {} for system in comparison.systems]
     for unit in dict.fromkeys(unit for units in forced for unit in units):  # an ordered set
         rows.append([unit, *(f"{units[unit]:.4f}" if unit in units else "-" for units in forced)])
-    meaning = [[m.metric, m.on, m.score.signature] for m in comparison.measured[0]]
+    meaning = [["dev BLEU, dev chrF2", f"development set of {h.name}", h.measured] for h in histories if h.valid]
+    meaning += [[m.metric, m.on, m.score.signature] for m in comparison.measured[0]]
     text = (
         "Higher is better, except for TER and cross-entropy. Cross-entropy includes end-of-sentence tokens and unknown "
         "words; it can be compared between models with the same target vocabulary and segmentation."

@@ -24,6 +24,8 @@ from nmtkit.training.diagnosis import remedy
 from nmtkit.training.run import Run
 from nmtkit.training.validation import Validation, teacher_forced
 
+MEASURED = "BLEU and chrF2 of the development set: "  # in train.log, before how they are computed
+
 
 @dataclass(frozen=True)
 class DevelopmentSet:
@@ -44,7 +46,7 @@ class DevelopmentSet:
     def describe_metrics(self) -> str:
         """For example "BLEU and chrF2 of the development set: sacreBLEU 13a, without case, 4 references"."""
         name = "sacreBLEU 13a, without case" if self.metric == "13a-lc" else self.metric.replace("-", " ")
-        return f"BLEU and chrF2 of the development set: {name}, {counted(len(self.references), 'reference')}"
+        return f"{MEASURED}{name}, {counted(len(self.references), 'reference')}"
 
     @classmethod
     def load(cls, data: Path) -> "DevelopmentSet":

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from nmtkit.errors import UserError, counted
-from nmtkit.folders import ModelFolder
+from nmtkit.folders import ModelFolder, read_text
 from nmtkit.options import Option, by_keyword, option
 from nmtkit.translation.request import REPLACE_UNK, Request
 from nmtkit.version import __version__
@@ -120,6 +120,7 @@ def _history(folder: ModelFolder) -> "History":
     Raises UserError for any other folder.
     """
     from nmtkit.evaluation.report import History, read_metrics
+    from nmtkit.experiment.development import MEASURED
     from nmtkit.experiment.plan import parameters_by_part, vocabulary_sizes
     from nmtkit.experiment.schema import load_experiment
 
@@ -133,7 +134,9 @@ def _history(folder: ModelFolder) -> "History":
     planned = load_experiment(folder)
     parameters = parameters_by_part(planned, *vocabulary_sizes(planned, folder.path))["total"]
     config, rate = folder.config.read_text("utf-8"), planned.training.optimizer.lr
-    return History(str(folder), planned.architecture, rate, config, parameters, *read_metrics(folder.metrics), [], {})
+    train, valid = read_metrics(folder.metrics)
+    measured = ["-", *re.findall(f"{MEASURED}(.*)", read_text(folder.log))][-1]  # a resumed run says it again
+    return History(str(folder), planned.architecture, rate, config, parameters, train, valid, [], {}, measured)
 
 
 def _test_history(folder: ModelFolder, data: Path, translated: "Translated") -> list[dict[str, float]]:

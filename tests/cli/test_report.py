@@ -108,6 +108,15 @@ def test_a_page_has_every_part_and_needs_nothing_else(nmtkit: Run) -> None:
     assert f"translated in {resolve('auto', torch.device(device))} on {device};" in page.words
 
 
+def test_the_bleu_of_the_development_set_is_explained_as_in_the_log_of_the_run(nmtkit: Run) -> None:
+    said = "BLEU and chrF2 of the development set: sacreBLEU"
+    Path("run/train.log").write_text(f"12:00 {said} 13a, 1 reference\n12:01 {said} zh, 2 references\n12:02 end\n")
+    assert nmtkit("report", "run", "blind").status == 0
+    words = Page(Path("report.html").read_text("utf-8")).words
+    assert "dev BLEU, dev chrF2development set of runsacreBLEU zh, 2 references" in words
+    assert "dev BLEU, dev chrF2development set of blind-" in words  # the log is missing
+
+
 def test_no_two_lines_of_a_chart_look_alike() -> None:
     train = {"update": 1, "tokens": 9, "loss": 1.0, "lr_factor": 1.0, "tokens_per_second": 1.0}
     errors = {"token_error_rate": 0.1, "train_token_error_rate": 0.1}
