@@ -21,7 +21,7 @@ class Series(NamedTuple):
 
     name: str
     points: Sequence[tuple[float, float]]
-    colour: int
+    colour: int  # from 0; a number above those of the style sheet is one of its colours, with dots between dashes
     dashed: bool = False
 
 
@@ -99,9 +99,11 @@ def _key(series: Series) -> str:
 
 
 def _drawn(what: str, series: Series) -> str:
-    """The attributes of a line or a dot of a series."""
+    """The attributes of a line or a dot of a series; lines of the same colour differ in the dots between dashes."""
     dashed = " dashed" if series.dashed else ""
-    return f'class="{what}{dashed}" style="color: var(--c{series.colour % COLOURS})"'
+    dots, colour = divmod(series.colour, COLOURS)
+    style = f"; stroke-dasharray: {'5 4' if series.dashed else '12 3'}{' 2 3' * dots}" if dots else ""
+    return f'class="{what}{dashed}" style="color: var(--c{colour}){style}"'
 
 
 def ticks(low: float, high: float) -> list[float]:

@@ -121,12 +121,12 @@ def test_no_two_lines_of_a_chart_look_alike() -> None:
     train = {"update": 1, "tokens": 9, "loss": 1.0, "lr_factor": 1.0, "tokens_per_second": 1.0}
     errors = {"token_error_rate": 0.1, "train_token_error_rate": 0.1}
     valid = {"update": 1, "cross_entropy": 1.0, "bleu": 1.0, "chrf2": 1.0, **errors}
-    histories = [History(str(i), "rnnsearch", 1.0, "", 1, [train], [valid], [valid], {}) for i in range(8)]
+    histories = [History(str(i), "rnnsearch", 1.0, "", 1, [train], [valid], [valid], {}) for i in range(20)]
     legends = re.findall('<ul class="legend">(.*?)</ul>', training_charts(histories))
     assert legends
     for legend in legends:
         lines = re.findall('<line class="(.*?)" style="(.*?)"', legend)
-        assert len(set(lines)) == len(lines) >= 8
+        assert len(set(lines)) == len(lines) >= 20
 
 
 def test_text_that_is_written_from_right_to_left_is_shown_so(nmtkit: Run, folder: Path) -> None:
