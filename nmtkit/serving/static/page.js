@@ -385,9 +385,9 @@ class View {
       const mine = hypothesis.text.split(" "), differ = i ? differences(words, mine)[1] : new Set();
       const text = make("bdi", { lang: this.model.target, dir: this.model.direction.target });
       mine.forEach((word, j) => text.append(j ? " " : "", differ.has(j) ? bold(word) : word));
-      // The score is a log-probability; null is minus infinity, which JSON does not have.
+      // null is minus infinity, which JSON does not have.
       const value = hypothesis.score?.toFixed(2).replace("-", "−") ?? "−∞";
-      const score = make("span", { className: "score", title: "The log-probability used to rank the translations" });
+      const score = make("span", { className: "score", title: "The score by which the translations are ranked" });
       score.append(make("span", { className: "unseen" }, "score "), value);
       const button = make("button", { type: "button", ariaPressed: String(i === sentence.chosen) }, text, score);
       button.addEventListener("click", () => this.chooseAlternative(i));
