@@ -26,8 +26,8 @@ def inspect(
     """Show the parts of a model, its parameter counts next to the paper's, and the memory and speed of its training.
 
     Sizes are computed for the vocabularies of the data folder, if it has any. For a preset, --gradients uses the
-    initial weights of a training run; for a model folder, those of a checkpoint. Gradients are taken of the mean
-    cross-entropy over some training pairs, without dropout; the norms are over the whole batch. Attention that starts
+    initial weights of a training run; for a model folder, those of a checkpoint. Gradients are those of the mean
+    cross-entropy of some training pairs, without dropout; the norms are over the whole batch. Attention that starts
     with most of its tanh units near -1 or 1 hardly learns: --gradients also shows the share of such units.
 
       nmtkit inspect deep-att
@@ -97,7 +97,7 @@ def _print_estimate(found: Inspection) -> None:
     costs = found.training
     memory = {
         "weights": costs.weights,
-        "gradients and optimiser": costs.optimizer,
+        "gradients and optimizer": costs.optimizer,
         f"a pass of {found.experiment.training.pass_tokens:,} words": costs.activations,
         "total": costs.weights + costs.optimizer + costs.activations,
     }

@@ -38,13 +38,13 @@ def train(
       torchrun --nproc-per-node 4 -m nmtkit train --model deep-att
 
     --from fine-tunes a model, or a checkpoint such as run/checkpoints/step-876, on other text: words that the model
-    knows keep their weights, and the optimiser and learning rate start afresh. The log and origin.json say which
+    knows keep their weights, and the optimizer and learning rate start afresh. The log and origin.json say which
     weights were used. nmtkit prep --like prepares the text in the same way as the model's.
 
-    With --set, a resumed run may change the optimiser's settings, the schedule, dropout and the stopping criteria; its
+    With --set, a resumed run may change the optimizer's settings, the schedule, dropout and the stopping criteria; its
     text, the sizes of model and batches, and the order of the data must stay the same.
 
-    torchrun splits every batch over 4 processes, on 4 GPUs or, without a GPU, on the cores of the processor.
+    torchrun splits every batch among its processes: here 4, on 4 GPUs or, without a GPU, on the processor's cores.
     """
     if dry_run:
         planned = workflow.plan(options)
