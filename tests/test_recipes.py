@@ -53,6 +53,14 @@ def test_every_row_of_the_table_has_a_command() -> None:
     assert [row for row in cells if not all(row)] == []
 
 
+@pytest.mark.parametrize("document", sorted(RECIPES.rglob("*.md")), ids=lambda path: str(path.relative_to(RECIPES)))
+def test_rows_of_tables_have_the_cells_of_their_head(document: Path) -> None:
+    """A | that is not escaped begins a cell, also in code."""
+    for table in re.findall(r"(?:^\|.*\n)+", document.read_text() + "\n", re.MULTILINE):
+        rows = table.splitlines()
+        assert [row for row in rows if len(re.split(r"(?<!\\)\|", row)) != len(rows[1].split("|"))] == []
+
+
 def test_the_vocabularies_of_words_have_the_sizes_of_the_presets() -> None:
     for recipe, name in re.findall(r"([a-z0-9-]+)/run\.sh ([a-z0-9-]+)`", (RECIPES / "README.md").read_text()):
         if name in PRESETS and "words" in (data := load_preset(name)["data"])["segmentation"]:
