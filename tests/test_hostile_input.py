@@ -327,7 +327,7 @@ def test_a_model_folder_that_is_resumed(name: str, folder: Path, data: st.DataOb
 
 
 def small_run(folder: Path) -> tuple[nn.Linear, torch.optim.Adam]:
-    """A model and its optimiser after one update, saved as checkpoint 3 of ``folder``."""
+    """A model and its optimizer after one update, saved as checkpoint 3 of ``folder``."""
     model = nn.Linear(2, 3)
     optimizer = torch.optim.Adam(model.parameters())
     model(torch.ones(1, 2)).sum().backward()

@@ -5,7 +5,7 @@
 
 Checkpoints are written several times a second, so that kills meet one that is being written. A quarter of the kills
 come at any moment, the others after some updates. Only a kill after a new checkpoint counts, and runs are repeated
-until there were enough of them; every run has to end with the weights, the optimiser's state, the metrics (but for
+until there were enough of them; every run has to end with the weights, the optimizer's state, the metrics (but for
 speed) and the checkpoints of the undisturbed run. TMPDIR=/dev/shm makes it quicker: there fsync costs nothing.
 """
 

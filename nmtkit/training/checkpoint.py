@@ -97,7 +97,7 @@ def load_into(model: nn.Module, path: Path) -> None:
 
 
 def restore(folder: ModelFolder, update: int, model: nn.Module, optimizer: torch.optim.Optimizer) -> Progress:
-    """Restore model and optimiser from checkpoint ``update``; returns its progress, after its validation if it has one.
+    """Restore model and optimizer from checkpoint ``update``; returns its progress, after its validation if it has one.
 
     Raises UserError with the unusable file, and what to delete to resume from another checkpoint.
     """

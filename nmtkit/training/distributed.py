@@ -39,7 +39,7 @@ def processes(device: torch.device) -> Iterator[torch.device]:
         torch.cuda.set_device(device)
     elif os.environ.get("OMP_NUM_THREADS", "1") == "1":  # torchrun's default
         torch.set_num_threads(max(1, available_cores() // here))
-    # PyTorch's optimisers import this module, whose functions keep the current group as their default. If it were
+    # PyTorch's optimizers import this module, whose functions keep the current group as their default. If it were
     # imported later, the group's threads would outlive the group and sometimes abort a finished process.
     from torch.distributed.nn import functional  # noqa: F401
 

@@ -38,7 +38,7 @@ class Estimate(NamedTuple):
     """Memory in bytes, and target words per second on this device in small batches; larger ones are faster."""
 
     weights: int
-    optimizer: int  # gradients and the optimiser's state
+    optimizer: int  # gradients and the optimizer's state
     activations: int  # of a micro-batch of training.pass_tokens
     words_per_second: float
 

@@ -1,4 +1,4 @@
-"""Parameter groups, initialisers and optimisers."""
+"""Parameter groups, initialisers and optimizers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ UPPER_LIMIT = 1e30  # settings are smaller, so that products with them do not ov
 
 @dataclass(frozen=True)
 class Group:
-    """Settings of a parameter group; None: the optimiser's.
+    """Settings of a parameter group; None: the optimizer's.
 
     ``init``: ``default`` (the layer's own), ``zeros``, ``normal STD``, ``uniform BOUND``, ``orthogonal``.
     ``decay``: weight decay; in adamw v <- v - lr (step + decay v), else added to the gradient: g + decay v.
@@ -109,7 +109,7 @@ def initialise(model: nn.Module, settings: Mapping[str, Group]) -> None:
 
 
 def build_optimizer(model: nn.Module, config: Optimizer, settings: Mapping[str, Group]) -> torch.optim.Optimizer:
-    """The optimiser with a parameter group for each group of the settings; ``base_lr`` is its rate at factor 1."""
+    """The optimizer with a parameter group for each group of the settings; ``base_lr`` is its rate at factor 1."""
     grouped = []
     for name, parameters in base.groups(model, settings).items():
         group = settings.get(name, Group())

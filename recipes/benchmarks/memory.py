@@ -4,7 +4,7 @@
     python recipes/benchmarks/memory.py dtmt4 bideep-large
 
 One update each, starting from 40 sentences of 25 words with vocabularies of 30,000. The first figure includes weights,
-gradients and optimiser state; the memory of a batch is limited by training.pass_tokens (8,192 padded words).
+gradients and optimizer state; the memory of a batch is limited by training.pass_tokens (8,192 padded words).
 """
 
 import argparse

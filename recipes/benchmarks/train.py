@@ -7,7 +7,7 @@
     torchrun --nproc-per-node 2 recipes/benchmarks/train.py rnnsearch
 
 Prints the median target words per second (EOS included) of whole updates: batch, forward, backward, clipping,
-optimiser. On a GPU, the peak is that of its memory. The ceiling is the measured rate of products of this size in the
+optimizer. On a GPU, the peak is that of its memory. The ceiling is the measured rate of products of this size in the
 run's precision, and the words per second if an update consisted only of its products.
 """
 

@@ -106,7 +106,7 @@ def test_the_run_logs_and_records_the_copied_weights(
     assert "origin.json" in json.loads((tmp_path / "run" / "checksums.json").read_text())
 
 
-def test_optimiser_and_progress_are_new_and_the_run_is_reproducible(made: Path, tmp_path: Path) -> None:
+def test_optimizer_and_progress_are_new_and_the_run_is_reproducible(made: Path, tmp_path: Path) -> None:
     for name in ("one", "two"):
         progress = start(made / "data", tmp_path / name, made / "run")
         assert (progress.update, progress.epoch) == (1, 0)

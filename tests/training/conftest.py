@@ -87,7 +87,7 @@ def metrics(folder: Path) -> list[dict[str, float]]:
 
 
 def everything(folder: Path, update: int) -> dict[str, torch.Tensor]:
-    """All tensors of a checkpoint: weights and the optimiser's state."""
+    """All tensors of a checkpoint: weights and the optimizer's state."""
     path = ModelFolder(folder).checkpoint(update)
     saved = torch.load(path / "trainer.pt", weights_only=True)
     state = {

@@ -457,7 +457,7 @@ def test_a_full_disk_stops_the_run_and_it_is_resumed_later(data: Path, tmp_path:
     trained(tmp_path / "run", data, valid_every=4, max_updates=4)
     before = {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()}
     limit = resource.getrlimit(resource.RLIMIT_FSIZE)
-    for size in (0, 500, 5_000):  # nothing at all, the configuration, the weights without the optimiser
+    for size in (0, 500, 5_000):  # nothing at all, the configuration, the weights without the optimizer
         try:
             resource.setrlimit(resource.RLIMIT_FSIZE, (size, limit[1]))
             with pytest.raises(UserError, match=r"cannot be written: File too large"):

@@ -1,4 +1,4 @@
-"""Parameter groups, initial values, optimisers and rates."""
+"""Parameter groups, initial values, optimizers and rates."""
 
 import math
 import re
@@ -148,7 +148,7 @@ def test_the_first_step_of_adadelta_is_the_papers(rho: float, eps: float) -> Non
 
 
 @pytest.mark.parametrize("name", ["adam", "adamw", "sgd", "adadelta"])
-def test_every_optimiser_goes_downhill(name: Any) -> None:
+def test_every_optimizer_goes_downhill(name: Any) -> None:
     model = Model()
     before = model.output.weight.detach().clone()
     step(model, Optimizer(name, 0.01), {}, gradient=2.0)
@@ -240,7 +240,7 @@ def test_an_unknown_initialiser_is_an_error(init: str) -> None:
         ({"name": "adagrad", "lr": 1}, "name: expected one of adam, adamw, sgd, nag, adadelta; found str 'adagrad'"),
     ],
 )
-def test_an_impossible_optimiser_is_an_error(values: dict[str, Any], message: str) -> None:
+def test_an_impossible_optimizer_is_an_error(values: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError) as error:
         build(Optimizer, values, "optimizer")
     assert str(error.value) == f"optimizer: {message}"
