@@ -8,6 +8,7 @@ import os
 import re
 import sys
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from pathlib import Path
@@ -168,9 +169,18 @@ def rows(path: Path) -> Iterator[list[bytes]]:
 
 
 def delimiter_of(text: str, among: str = ",;\t|") -> str:
-    """The delimiter of a CSV text: the most frequent one in the first row, outside quoted cells."""
-    first = re.sub(rf'(?<![^{among}\n])"[^"]*(?:""[^"]*)*"', "", text).lstrip("\r\n").partition("\n")[0]
-    return max(among, key=first.count)
+    """The delimiter of a CSV text: the one that is equally often in most of its first rows, outside quoted cells.
+
+    Of several, as where each sentence has one comma, the most frequent one that is not before a space.
+    """
+    unquoted = re.sub(rf'(?<![^{among}\n])"[^"]*(?:""[^"]*)*"', "", text)
+    first = unquoted.split("\n")[:20]
+
+    def fitness(delimiter: str) -> tuple[int, int]:
+        counts = Counter(row.count(delimiter) for row in first if delimiter in row)
+        return max(counts.values(), default=0), sum(len(re.findall(f"[{delimiter}](?! )", row)) for row in first)
+
+    return max(among, key=fitness)
 
 
 def is_csv(path: Path) -> bool:

@@ -1,4 +1,5 @@
 import bz2
+import csv
 import gzip
 import io
 import lzma
@@ -8,6 +9,7 @@ import sys
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from xml.etree.ElementTree import Element, ElementTree, SubElement
 
 import pytest
@@ -76,6 +78,22 @@ def test_a_blank_line_of_a_table_is_an_empty_row(tmp_path: Path) -> None:
     table = tmp_path / "text.tsv"
     table.write_text("a\tb\n\nc\td\n \n")
     assert [list(read_lines(f"{table}:{column}")) for column in (1, 2)] == [["a", "", "c", ""], ["b", "", "d", ""]]
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("quoting", [csv.QUOTE_MINIMAL, csv.QUOTE_ALL], ids=["some quoted", "all quoted"])
+@pytest.mark.parametrize("first", [0, 1, 2])
+def test_a_cell_of_csv_may_have_other_delimiters(tmp_path: Path, delimiter: str, quoting: Any, first: int) -> None:
+    """As Excel writes sentences with commas between semicolons, without quotation marks."""
+    rows = [
+        ("Sí, señor.", "Heẽ, karai."),
+        ("Hola, dijo; y vino.", "Maitei, he'i; ou."),
+        ('«Voy», "ya", digo.', "Aha, ha."),
+    ]
+    with open(tmp_path / "text.csv", "w", encoding="utf-8", newline="") as file:
+        csv.writer(file, delimiter=delimiter, quoting=quoting).writerows(rows[first:])
+    read = zip(*(read_lines(f"{tmp_path}/text.csv:{column}") for column in (1, 2)), strict=True)
+    assert list(read) == rows[first:]
 
 
 def test_a_column_of_a_file_that_is_not_named_like_a_table_is_refused_unless_a_file_has_that_name(

@@ -13,7 +13,7 @@ _QUOTED = r'"[^"]*(?:""[^"]*)*"'
 
 
 def read_csv(data: bytes, columns: Sequence[str]) -> Places:
-    """Read a table; its delimiter is the most frequent one in the first row, outside quoted cells.
+    """Read a table, whose delimiter ``delimiter_of`` finds.
 
     A first line that names the delimiter to Excel, ``sep=;``, is no row. Raises UserError as ``_places`` does, or if a
     quoted cell has no end.
