@@ -119,12 +119,17 @@ def _examine_tables(files: Files, src: str, tgt: str, findings: _Findings) -> bo
         if isinstance(column, int):
             columns[file] = max(column, columns.get(file, 0))
     for file, least in columns.items():
+        advice = conversion(next(raw_lines(file), b""))
+        if "utf-16" in advice:  # in which no row has the right columns
+            findings.add(file, 1, f"not UTF-8; {advice}", fatal=True)
+            sound = False
+            continue
         usual = None
         for number, row in enumerate(rows(file), 1):
             if not row:
                 continue
             cells = [cell.strip() for cell in row]
-            usual = usual or len(cells)
+            usual = usual or max(len(cells), least)
             if len(cells) < least:
                 findings.add(file, number, f"has {counted(len(cells), 'column')}, not {least}", fatal=True)
                 sound = False

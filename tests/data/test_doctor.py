@@ -174,6 +174,22 @@ def test_every_line_of_a_table_that_is_too_short_is_found(tmp_path: Path, split:
     assert finding.fatal
 
 
+def test_after_a_first_row_that_is_too_short_no_other_has_too_many_columns(tmp_path: Path) -> None:
+    table = tmp_path / "train.en-fr.csv"
+    table.write_bytes(b"no comma\n" + b"".join(b"%s,%s\n" % pair for pair in zip(*text(20, 1), strict=True)))
+    (finding,) = examine_text({"train": Files(Path(f"{table}:1"), Path(f"{table}:2"))}, "en", "fr")
+    assert str(finding) == f"{table}:1: has 1 column, not 2"
+
+
+@pytest.mark.parametrize("name", ["train.en-fr.tsv", "train.en-fr.csv"])
+def test_for_a_table_in_utf_16_the_conversion_is_suggested_instead_of_columns(tmp_path: Path, name: str) -> None:
+    table = tmp_path / name
+    table.write_bytes("the cat\tle chat\r\na dog\tun chien\r\n".encode("utf-16"))
+    (finding,) = examine_text({"train": Files(Path(f"{table}:1"), Path(f"{table}:2"))}, "en", "fr")
+    assert str(finding) == f"{table}:1: not UTF-8; convert the file, for example with: iconv -f utf-16 -t utf-8"
+    assert finding.fatal
+
+
 def test_odd_rows_of_a_table_are_found(tmp_path: Path) -> None:
     files = {name: write(tmp_path, name, pair) for name, pair in corpus(tmp_path).items()}
     lines = [b"\t".join(pair) for pair in zip(*text(300, 1), strict=True)]
