@@ -19,11 +19,11 @@ from nmtkit.data.corpus import Corpus
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError, counted
 from nmtkit.folders import SIDES, SPLITS, TextFiles
-from nmtkit.lines import at_line, conversion, file_of, is_csv, parse_line, raw_lines, rows, texts_of
+from nmtkit.lines import at_line, conversion, parse_line, raw_lines, rows, texts_of
 from nmtkit.text.hashes import pair_hash, repeated
 from nmtkit.text.manifest import read_json
 from nmtkit.text.pipeline import CONTROL
-from nmtkit.text.raw import HEADER, NO_WORDS, QUOTED, Files, has_words, is_header, pairs_of, quoted_as_csv
+from nmtkit.text.raw import NO_WORDS, Files, columns_of, has_words, odd_rows, pairs_of
 from nmtkit.text.round_trip import ENOUGH, describe_loss
 from nmtkit.text.rules import characters
 from nmtkit.text.scripts import WITHOUT_SPACES, base_language, wrong_script
@@ -114,32 +114,20 @@ def examine_text(raw: Mapping[str, Files], src: str, tgt: str) -> list[Finding]:
 
 def _examine_tables(files: Files, src: str, tgt: str, findings: _Findings) -> bool:
     """Report odd lines of tables; True if every line has the columns of both sides."""
-    sound, columns = True, dict[Path, int]()
-    for file, column in map(file_of, files):
-        if isinstance(column, int):
-            columns[file] = max(column, columns.get(file, 0))
-    for file, least in columns.items():
+    sound = True
+    for file, columns in columns_of(zip((src, tgt), files, strict=True)).items():
         advice = conversion(next(raw_lines(file), b""))
         if "utf-16" in advice:  # in which no row has the right columns
             findings.add(file, 1, f"not UTF-8; {advice}", fatal=True)
             sound = False
             continue
-        usual = None
-        for number, row in enumerate(rows(file), 1):
-            if not row:
-                continue
-            cells = [cell.strip() for cell in row]
-            usual = usual or max(len(cells), least)
-            if len(cells) < least:
+        for _, number, what in odd_rows(file, columns, None):
+            findings.add(file, number, what)
+        least = max(columns.values())
+        for number, cells in enumerate(rows(file), 1):
+            if cells and len(cells) < least:
                 findings.add(file, number, f"has {counted(len(cells), 'column')}, not {least}", fatal=True)
                 sound = False
-            elif len(cells) > usual:
-                why = "a delimiter outside quotation marks" if is_csv(file) else "a tab in a sentence"
-                findings.add(file, number, f"has more columns than the first line, {usual}; is there {why}?")
-            if number == 1 and is_header(cells, (src, tgt)):
-                findings.add(file, number, HEADER)
-            if not is_csv(file) and any(map(quoted_as_csv, cells)):
-                findings.add(file, number, QUOTED)
     return sound
 
 

@@ -2,7 +2,7 @@
 
 import hashlib
 import logging
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, count, islice
 from pathlib import Path
 from typing import NamedTuple, cast
@@ -21,7 +21,13 @@ NO_WORDS = "no pair of the development set has words on both sides"
 HEADER = "looks like a header, which would be read as a sentence pair; remove it"
 QUOTED = "quoted as in CSV, but quotes are read as text; export the table as tab-separated text without quotes"
 
-_HEADERS = ("source", "target", "src", "tgt")  # of columns
+# Words that name a column, among them the languages that small ones are most often translated from.
+_HEADERS = (
+    "source target src tgt translation traducción traduction tradução english inglés anglais inglês spanish español "
+    "castellano espagnol espanhol french francés français francês portuguese portugués portugais português"
+).split()
+_FIRST_ROWS = 10_000  # of a table, among which prep looks for odd ones
+_MANY = 10  # rows, not all of which are quotations
 
 log = logging.getLogger(__name__)
 
@@ -70,11 +76,11 @@ def check_outside(raw: Mapping[str, Files], path: Path, name: str) -> None:
 
 
 def read_all(
-    raw: Mapping[str, Files], references: Sequence[Path], pool: Workers, languages: Collection[str]
+    raw: Mapping[str, Files], references: Sequence[Path], pool: Workers, languages: Sequence[str]
 ) -> dict[str, list[Content]]:
     """The contents of both sides of each split; those of dev are followed by its further references.
 
-    languages: the two of the text, by which the header of a table is recognised, to warn of it.
+    languages: source and target, by which the header of a table is recognised, to warn of it.
     Raises UserError for a line that is not UTF-8, for sides of different lengths, and for a file that is both sides.
     """
     if references and "dev" not in raw:
@@ -84,9 +90,13 @@ def read_all(
     paths = [text for of_path in texts.values() for text in of_path]
     for path in paths:
         _check_file(path)
-    for table in {file: None for file, side in map(file_of, paths) if isinstance(side, int)}:
-        if is_header(next(rows(table), []), languages):
-            log.warning(f"{table}:1: {HEADER}")
+    sides = [side for files in raw.values() for text in files.texts for side in zip(languages, text, strict=True)]
+    for table, columns in columns_of([*sides, *((languages[1], path) for path in references)]).items():
+        first = dict[str, str]()
+        for path, number, what in odd_rows(table, columns, _FIRST_ROWS):
+            first.setdefault(what, at_line(path, number))
+        for what, place in first.items():
+            log.warning(f"{place}: {what}")
     with progress("counting lines"):
         contents = dict(zip(paths, pool.map(read, paths), strict=True))
     contents |= {path: _joined([contents[text] for text in of_path]) for path, of_path in texts.items()}
@@ -123,16 +133,13 @@ def _joined(contents: Sequence[Content]) -> Content:
 
 
 def _check_file(path: Path) -> None:
-    """Raise UserError if a text cannot be read more than once, and warn of a table in quotes."""
-    file, side = file_of(path)
+    """Raise UserError if a text cannot be read more than once."""
+    file, _ = file_of(path)
     if not file.exists():
         raise UserError(f"{file}: no such file")
     _check_side(path)
     if not file.is_file():
         raise UserError(f"{file}: not a regular file, which prep needs to read more than once; copy it to a file")
-    cells = islice(raw_lines(path), 10_000) if isinstance(side, int) and not is_csv(file) else ()
-    if number := next((number for number, cell in enumerate(cells, 1) if quoted_as_csv(cell)), None):
-        log.warning(f"{at_line(path, number)}: {QUOTED}")
 
 
 def _check_side(path: Path) -> None:
@@ -158,16 +165,46 @@ def has_words(files: Files) -> bool:
     return any(src.split() and tgt.split() for src, tgt in pairs_of(files))
 
 
-def is_header(cells: Sequence[bytes], languages: Collection[str]) -> bool:
-    """Whether the first row of a table names its columns."""
-    names = {cell.strip().decode(errors="ignore").lower() for cell in cells}
-    return not names.isdisjoint((*languages, *_HEADERS))
+def columns_of(sides: Iterable[tuple[str, Path]]) -> dict[Path, dict[str, int]]:
+    """The tables among texts, each of which is given with its language, and the column of each language in them."""
+    tables = dict[Path, dict[str, int]]()
+    for language, (file, column) in ((language, file_of(path)) for language, path in sides):
+        if isinstance(column, int):
+            tables.setdefault(file, {}).setdefault(language, column)
+    return tables
 
 
-def quoted_as_csv(cell: bytes) -> bool:
-    """Whether a cell of a table is in quotes, with each quote inside doubled."""
-    cell = cell.strip()
-    return cell[:1] == cell[-1:] == b'"' and b'""' in cell[1:-1]
+def odd_rows(table: Path, columns: Mapping[str, int], limit: int | None) -> Iterator[tuple[Path, int, str]]:
+    """The odd rows among the first ``limit`` of a table: the table or a column of it, the row, and what is odd.
+
+    They are longer than the first, in quotes, or a header. columns: those that are read, by language.
+    """
+    usual, why = 0, "a delimiter outside quotation marks" if is_csv(table) else "a tab in a sentence"
+    quoted = set(columns.values())  # so far
+    for number, cells in enumerate(islice(rows(table), limit), 1):
+        if cells and not usual:
+            usual = max(len(cells), *columns.values())
+        if len(cells) > usual:
+            yield table, number, f"has more columns than the first line, {usual}; is there {why}?"
+        if number == 1 and (header := _header(cells, columns)):
+            yield table, number, header
+        for column in () if is_csv(table) else columns.values():
+            cell = cells[column - 1].strip() if column <= len(cells) else b""
+            if len(cell) < 2 or not cell[:1] == cell[-1:] == b'"':
+                quoted.discard(column)
+            elif b'""' in cell[1:-1] or (number == _MANY and column in quoted):
+                yield Path(f"{table}:{column}"), number, QUOTED
+                break
+
+
+def _header(cells: Sequence[bytes], columns: Mapping[str, int]) -> str | None:
+    """What is wrong with the first row of a table if it names columns, perhaps others than those that are read."""
+    names = [cell.decode("utf-8-sig", errors="ignore").strip().lower() for cell in cells]
+    for language, column in columns.items():
+        if (name := language.lower()) in names and names[column - 1 : column] != [name]:
+            found = f"names column {names.index(name) + 1} {language}, which is read from column {column}"
+            return f"{found}; correct the columns or the name of the table, and remove this row"
+    return HEADER if {*_HEADERS, *map(str.lower, columns)}.intersection(names) else None
 
 
 def read(path: Path) -> Content:

@@ -531,6 +531,33 @@ def test_a_header_of_a_table_is_warned_of(
 
 
 @pytest.mark.parametrize(
+    ("first", "told"),
+    [
+        ("Inglés,Aymara", "looks like a header, which would be read as a sentence pair; remove it"),
+        ("\ufeffFR,Source text", "names column 1 fr, which is read from column 2; correct the columns or the name of"),
+        ("n,en,fr", "names column 2 en, which is read from column 1; correct the columns or the name of the table, "),
+    ],
+)
+def test_a_header_in_another_language_or_of_other_columns_is_warned_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, first: str, told: str
+) -> None:
+    table = tmp_path / "train.en-fr.csv"
+    write(table, [first, *(f"the house {n},la maison {n},{n}" for n in range(20))])
+    prepare(find_raw(tmp_path, "en", "fr")[0], tmp_path / "data", WORDS, workers=1)
+    [warning] = [message for message in caplog.messages if f"{table}:1" in message]
+    assert warning.startswith(f"{table}:1: {told}")
+
+
+def test_rows_with_more_columns_than_the_first_are_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    table = tmp_path / "train.en-fr.csv"
+    write(table, [f"the house {n},{'oui, ' * (n in (7, 9))}la maison" for n in range(20)])
+    prepare(find_raw(tmp_path, "en", "fr")[0], tmp_path / "data", WORDS, workers=1)
+    [warning] = [message for message in caplog.messages if "more columns" in message]
+    why = "is there a delimiter outside quotation marks?"
+    assert warning == f"{table}:8: has more columns than the first line, 2; {why}"
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
         (b"a;b\n\nc\n", r"train\.en-fr\.csv: row 3 has 1 column, so no column 2; fix the row, or name another"),
@@ -1500,3 +1527,14 @@ def test_quotes_as_in_csv_in_the_columns_of_a_named_table_are_warned_of(
     [told] = [message for message in caplog.messages if "quoted" in message]
     remedy = "export the table as tab-separated text without quotes"
     assert told == f"{table}:21, column 1: quoted as in CSV, but quotes are read as text; {remedy}"
+
+
+@pytest.mark.parametrize("quoted", [9, 10])
+def test_quotes_around_all_cells_of_a_column_are_those_of_csv(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, quoted: int
+) -> None:
+    table = tmp_path / "train.en-fr.tsv"
+    write(table, [f'"The cat is {n}."\tLe chat a {n}.' for n in range(quoted)] + ["Yes.\tOui."] * 11)
+    prepare(find_raw(tmp_path, "en", "fr")[0], tmp_path / "data", WORDS, workers=1)
+    told = [message.partition(": quoted")[0] for message in caplog.messages if "quoted" in message]
+    assert told == ([f"{table}:10, column 1"] if quoted == 10 else [])
