@@ -27,6 +27,9 @@ _TMX = re.compile(r"(.+\.(?i:tmx)(?:\.gz|\.zst)?):([^:/]+)")
 _FOLDER = re.compile(rf"(.+?)/?:({naming.LANGUAGE})")
 _XML_LANG = "{http://www.w3.org/XML/1998/namespace}lang"
 
+# Excel still writes such lines, as "CSV (Macintosh)" and "Text (Macintosh)".
+CARRIAGE_RETURN = "has \\r, which ends no line; convert lines of old Mac programs, for example with: tr '\\r' '\\n'"
+
 T = TypeVar("T")
 
 # The first bytes of files that are not text: zip, pdf, doc, gz, zst, xz, bz2.
@@ -149,7 +152,8 @@ def _column(path: Path, column: int) -> Iterator[bytes]:
 def rows(path: Path) -> Iterator[list[bytes]]:
     """The cells of each row of a table (tsv, csv); a blank line is a row without cells.
 
-    A line break in a cell of CSV is a space. Raises UserError if the file cannot be read or is not valid CSV.
+    A line break in a cell of CSV is a space. Raises UserError if the file cannot be read or, naming the line in which
+    the row begins, is not valid CSV.
     """
     if not is_csv(path):
         for line in _lines_of_file(path):
@@ -159,13 +163,17 @@ def rows(path: Path) -> Iterator[list[bytes]]:
     head = list(islice(lines, 20))
     named = SEPARATOR.match(head[0]) if head else None
     delimiter = named[2] if named else delimiter_of("".join(head))
-    reader = csv.reader(chain(head[1:] if named else head, lines), delimiter=delimiter, strict=True)
+    every = chain(head[1:] if named else head, lines)
+    reader = csv.reader(every, delimiter=delimiter, skipinitialspace=True, strict=True)  # a, "b"
+    end = 0  # of the row before
     try:
         for cells in reader:
+            end = reader.line_num
             yield [re.sub(r"[\r\n]+", " ", cell).encode("utf-8", "surrogateescape") for cell in cells]
     except csv.Error as error:
         parse_line(next(_lines_of_file(path)), path, 1)  # in UTF-16, lines end within a character
-        raise UserError(f"{path}:{reader.line_num + bool(named)}: not valid CSV: {error}; export it again") from None
+        remedy = CARRIAGE_RETURN if "new-line character" in str(error) else f"not valid CSV: {error}; export it again"
+        raise UserError(f"{path}:{end + 1 + bool(named)}: {remedy}") from None
 
 
 def delimiter_of(text: str, among: str = ",;\t|") -> str:
@@ -173,7 +181,7 @@ def delimiter_of(text: str, among: str = ",;\t|") -> str:
 
     Of several, as where each sentence has one comma, the most frequent one that is not before a space.
     """
-    unquoted = re.sub(rf'(?<![^{among}\n])"[^"]*(?:""[^"]*)*"', "", text)
+    unquoted = re.sub(rf'(?<![^{among}\n]) *"[^"]*(?:""[^"]*)*"', "", text)
     first = unquoted.split("\n")[:20]
 
     def fitness(delimiter: str) -> tuple[int, int]:

@@ -96,6 +96,12 @@ def test_a_cell_of_csv_may_have_other_delimiters(tmp_path: Path, delimiter: str,
     assert list(read) == rows[first:]
 
 
+def test_a_quoted_cell_of_csv_may_have_a_space_before_it(tmp_path: Path) -> None:
+    (tmp_path / "text.csv").write_text('"Sí, señor", "Heẽ, karai"\nMaría,  María\n')
+    read = [list(read_lines(f"{tmp_path}/text.csv:{column}")) for column in (1, 2)]
+    assert read == [["Sí, señor", "María"], ["Heẽ, karai", "María"]]
+
+
 def test_a_column_of_a_file_that_is_not_named_like_a_table_is_refused_unless_a_file_has_that_name(
     tmp_path: Path,
 ) -> None:

@@ -19,7 +19,7 @@ from nmtkit.data.corpus import Corpus
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError, counted
 from nmtkit.folders import SIDES, SPLITS, TextFiles
-from nmtkit.lines import at_line, conversion, parse_line, raw_lines, rows, texts_of
+from nmtkit.lines import CARRIAGE_RETURN, at_line, conversion, parse_line, raw_lines, rows, texts_of
 from nmtkit.text.hashes import pair_hash, repeated
 from nmtkit.text.manifest import read_json
 from nmtkit.text.pipeline import CONTROL
@@ -182,6 +182,8 @@ def _examine_characters(path: Path, train: Path, findings: _Findings) -> None:
 
 def _line_faults(text: str, advice: str) -> Iterator[str]:
     """The faults of a single line; ``advice``: how to convert its file to UTF-8."""
+    if "\r" in text.strip("\r"):
+        yield CARRIAGE_RETURN
     if not text.split():
         yield "blank"
     elif len(text.split()) > Cleaning.max_length:

@@ -11,7 +11,19 @@ from unicodedata import is_normalized
 from nmtkit import naming
 from nmtkit.errors import UserError, check_lines
 from nmtkit.folders import SIDES, SPLITS
-from nmtkit.lines import at_line, decode_line, file_of, files_in, is_csv, parse_line, raw_lines, rows, text_in, texts_of
+from nmtkit.lines import (
+    CARRIAGE_RETURN,
+    at_line,
+    decode_line,
+    file_of,
+    files_in,
+    is_csv,
+    parse_line,
+    raw_lines,
+    rows,
+    text_in,
+    texts_of,
+)
 from nmtkit.machine.processes import Workers
 from nmtkit.machine.progress import progress
 from nmtkit.text.settings import SetOptions
@@ -99,6 +111,9 @@ def read_all(
             log.warning(f"{place}: {what}")
     with progress("counting lines"):
         contents = dict(zip(paths, pool.map(read, paths), strict=True))
+    for path in contents:
+        if contents[path].lines == 1 and b"\r" in next(raw_lines(path)).strip(b"\r\n"):
+            log.warning(f"{at_line(path, 1)}: {CARRIAGE_RETURN}")
     contents |= {path: _joined([contents[text] for text in of_path]) for path, of_path in texts.items()}
     # The texts of a folder, so that a message names the file, and the whole sides, also of further references.
     pairs = [tuple(pair) for files in raw.values() for pair in files.texts]

@@ -22,6 +22,7 @@ import pytest
 
 import nmtkit.text.cleaning
 import nmtkit.text.work
+from nmtkit.data.doctor import examine_text
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError
 from nmtkit.lines import at_line, read_lines
@@ -563,6 +564,9 @@ def test_rows_with_more_columns_than_the_first_are_warned_of(tmp_path: Path, cap
         (b"a;b\n\nc\n", r"train\.en-fr\.csv: row 3 has 1 column, so no column 2; fix the row, or name another"),
         (b'a,b\n"c"d,e\n', r"train\.en-fr\.csv:2: not valid CSV: .*; export it again"),
         (b'a,b\n"c,e\n', r"train\.en-fr\.csv:2: not valid CSV: unexpected end of data"),
+        (b'a,b\n"c,e\nf,g\nh,i\n', r"train\.en-fr\.csv:2: not valid CSV: unexpected end of data"),
+        (b'sep=,\na,b\n"c,e\nf,"g"\nh,i\n', r"train\.en-fr\.csv:3: not valid CSV: ',' expected"),
+        (b"a,b\rc,d\r", r"train\.en-fr\.csv:1: has .r, which ends no line; convert .* with: tr '.r' '.n'"),
         (b"a,b\ncaf\xe9,e\n", r"train\.en-fr\.csv: row 2, column 1: byte 0xE9 is not UTF-8; convert the file"),
         *(
             (text.encode("utf-16"), r"train\.en-fr\.csv.* ?1: byte 0xFF is not UTF-8; convert .* iconv -f utf-16")
@@ -574,6 +578,26 @@ def test_csv_that_cannot_be_read_names_its_row(tmp_path: Path, text: bytes, mess
     (tmp_path / "train.en-fr.csv").write_bytes(text)
     with pytest.raises(UserError, match=message):
         prepare(find_raw(tmp_path, "en", "fr")[0], tmp_path / "data", WORDS, workers=1)
+
+
+def test_a_text_whose_lines_end_as_on_an_old_mac_is_warned_of(
+    repetitive: dict[str, Files], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = tmp_path / "raw"
+    folder.mkdir()
+    for path in repetitive["train"]:
+        (folder / f"a{path.suffix}").write_bytes(path.read_bytes())
+        (folder / f"b{path.suffix}").write_bytes(b"the house\rthe cat\rmoney\r")
+        (folder / f"c{path.suffix}").write_bytes(b"the dog\r\n")
+    (folder / "d.en-fr.tsv").write_bytes(b"the house\tla maison\rthe cat\tle chat\r")
+    sides = Files(Path(f"{folder}:en"), Path(f"{folder}:fr"))
+    prepare({"train": sides}, tmp_path / "data", WORDS, workers=1)
+    told = [message.removeprefix(f"{folder}/") for message in caplog.messages if "old Mac" in message]
+    what = "has \\r, which ends no line; convert lines of old Mac programs, for example with: tr '\\r' '\\n'"
+    assert sorted(told) == [f"{place}: {what}" for place in ("b.en:1", "b.fr:1", "d.en-fr.tsv:1, column 2")]
+    assert {f"{finding}" for finding in examine_text({"train": sides}, "en", "fr")}.issuperset(
+        f"{folder}/{message}" for message in told
+    )
 
 
 def test_the_last_suffix_of_a_table_says_whether_it_is_csv(tmp_path: Path) -> None:
