@@ -21,7 +21,7 @@ from nmtkit import naming
 from nmtkit.errors import UserError, counted
 
 _BLOCK = 1 << 17
-_COLUMN = re.compile(r"(.+?(\.(?:tsv|csv)(?:\.gz|\.zst)?)?):([1-9][0-9]*)")
+_COLUMN = re.compile(r"(.+?(\.(?i:tsv|csv)(?:\.gz|\.zst)?)?):([1-9][0-9]*)")
 SEPARATOR = re.compile(r'("?)sep=([,;\t|])\1(?:\r\n?|\n)')  # tells Excel the delimiter, and is no row
 _TMX = re.compile(r"(.+\.(?i:tmx)(?:\.gz|\.zst)?):([^:/]+)")
 _FOLDER = re.compile(rf"(.+?)/?:({naming.LANGUAGE})")
@@ -80,7 +80,7 @@ def texts_of(path: Path | str) -> list[Path]:
     file, language = file_of(path)
     if not isinstance(language, str) or not file.is_dir():
         return [Path(path)]
-    usual = f"NAME.{language}, NAME.SRC-TGT.tsv or NAME.tmx"
+    usual = f"NAME.{language}, NAME.SRC-TGT.tsv, NAME.SRC-TGT.csv or NAME.tmx"
     texts = dict[str, dict[str, Path]]()
     for each in files_in(file):
         name, found = naming.sides(each)

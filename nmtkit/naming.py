@@ -9,7 +9,7 @@ _BESIDE_HYPHEN = r"[A-Za-z]{2,3}(?:_[A-Za-z0-9]+)*"  # pt_BR
 _WITH_REGION = r"[a-z]{2,3}(?:[-_][A-Z0-9][A-Za-z0-9]*)*"  # pt-BR: upper case tells the region from a language
 _ONE = re.compile(rf"(.*)[.:]({LANGUAGE})")  # folder/:es is named :es
 _BOTH = re.compile(  # en-PT-BR may be of en-PT and BR
-    rf"(.+)\.({_BESIDE_HYPHEN}|{_WITH_REGION}(?=-[a-z]))-({_BESIDE_HYPHEN}|{_WITH_REGION})\.(tsv|csv|(?i:tmx))"
+    rf"(.+)\.({_BESIDE_HYPHEN}|{_WITH_REGION}(?=-[a-z]))-({_BESIDE_HYPHEN}|{_WITH_REGION})\.(?i:tsv|csv|tmx)"
 )
 _COMPRESSED = re.compile(r"\.(?:gz|zst)$")
 _NOT_LANGUAGES = ("csv", "gz", "tmx", "tsv", "txt", "xml", "zst")
@@ -17,8 +17,8 @@ _NOT_LANGUAGES = ("csv", "gz", "tmx", "tsv", "txt", "xml", "zst")
 
 def kind(path: Path) -> str:
     """The kind of a file with both sides of a text, by its name: tsv, csv or tmx; "" for any other file."""
-    suffix = Path(_COMPRESSED.sub("", path.name)).suffix[1:]
-    return "tmx" if suffix.lower() == "tmx" else suffix if suffix in ("tsv", "csv") else ""
+    suffix = Path(_COMPRESSED.sub("", path.name)).suffix[1:].lower()
+    return suffix if suffix in ("tsv", "csv", "tmx") else ""
 
 
 def sides(path: Path) -> tuple[str, dict[str, Path]]:
@@ -29,7 +29,7 @@ def sides(path: Path) -> tuple[str, dict[str, Path]]:
     """
     plain = _COMPRESSED.sub("", path.name)
     if match := _BOTH.fullmatch(plain):
-        name, first, second, _ = match.groups()
+        name, first, second = match.groups()
         marks = (first, second) if kind(path) == "tmx" else (1, 2)
         return name, {lang: Path(f"{path}:{mark}") for lang, mark in zip((first, second), marks, strict=True)}
     language = ending(path)

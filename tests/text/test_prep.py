@@ -606,6 +606,16 @@ def test_the_last_suffix_of_a_table_says_whether_it_is_csv(tmp_path: Path) -> No
     assert [*read_lines(tmp_path / "a.csv.tsv:2"), *read_lines(tmp_path / "a.tsv.csv:2")] == ["un, deux", "un"]
 
 
+def test_the_suffix_of_a_table_may_be_in_capitals(tmp_path: Path) -> None:
+    (tmp_path / "train.en-fr.CSV").write_text("one,un\n")
+    (tmp_path / "dev.en-fr.TSV").write_text("one, two\tun, deux\n")
+    found, *_ = find_raw(tmp_path, None, None)
+    assert [list(map(list, map(read_lines, found[split]))) for split in ("train", "dev")] == [
+        [["one"], ["un"]],
+        [["one, two"], ["un, deux"]],
+    ]
+
+
 def test_a_table_as_a_whole_is_no_text_of_one_language(folder: Callable[..., Path]) -> None:
     table = folder("crawl.tsv.gz") / "crawl.tsv.gz"
     with pytest.raises(UserError, match=r"crawl\.tsv\.gz: a table; name a column .* as .*crawl\.tsv\.gz:1"):
@@ -733,7 +743,7 @@ def test_the_texts_of_a_folder_make_the_data_folder_that_they_make_as_one_text(
     [
         (lambda folder: (folder / "a.v2.en").unlink(), r"/a\.v2\.fr\.gz: there is no a\.v2\.en beside it; add it, "),
         (lambda folder: (folder / "Thumbs.db").touch(), r"/Thumbs\.db: there is no .* or move Thumbs\.db to another"),
-        (lambda folder: (folder / "notes.txt").touch(), r"train/notes\.txt: not named as a text \(NAME\.en, "),
+        (lambda folder: (folder / "notes.txt").touch(), r"train/notes\.txt: not named as a text \(NAME\.en, .*csv"),
         (lambda folder: (folder / "more").mkdir(), r"train/more: not named as a text"),
         (lambda folder: (folder / "b.fr").touch(), r"train/b\.fr: b\.en-fr\.tsv is there too; keep one of them"),
         (lambda folder: write(folder / "a.v2.en", ["one"]), r"a\.v2\.en has 1 line but .*a\.v2\.fr\.gz has 200;"),
