@@ -151,6 +151,9 @@ def _check_file(path: Path) -> None:
     """Raise UserError if a text cannot be read more than once."""
     file, _ = file_of(path)
     if not file.exists():
+        whole = Path(str(file).rpartition(":")[0])
+        if ":" in file.name and whole.exists():
+            _check_side(whole)
         raise UserError(f"{file}: no such file")
     _check_side(path)
     if not file.is_file():
@@ -269,7 +272,10 @@ def find_raw(
     for split, by_language in sets.items():
         missing = [language for language in (src, tgt) if language not in by_language]
         if (split == "train" and missing) or len(missing) == 1:
-            raise UserError(f"{folder / split}.{missing[0]}: no such file (nor .gz or .zst)")
+            for language in missing if not by_language else ():
+                texts_of(f"{folder / split}:{language}")  # raises for a file in a folder of texts
+            others = "" if by_language else f"; texts of other names go into the folder {folder / split}/"
+            raise UserError(f"{folder / split}.{missing[0]}: no such file (nor .gz or .zst){others}")
         if not missing:
             raw[split] = Files(by_language[src], by_language[tgt])
             warn_of_columns(raw[split])

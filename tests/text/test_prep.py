@@ -760,6 +760,43 @@ def test_a_folder_of_texts_must_have_each_of_them_in_both_languages(
     assert not (tmp_path / "data" / "manifest.json").exists()
 
 
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (
+            "train/texto_en.txt",
+            r"raw/train/texto_en\.txt: not named as a text \(NAME\.en, .*; rename it, or move it to",
+        ),
+        ("train/one.en", r"raw/train/one\.en: there is no one\.fr beside it; add it"),
+        ("train/more/one.en", r"raw/train/more: not named as a text"),
+        ("train/.hidden", r"raw/train: a folder without texts; put texts there"),
+        ("bible.en", r"raw/train\.en: no such file \(nor .*; texts of other names go into the folder .*raw/train/$"),
+        ("train.en", r"raw/train\.fr: no such file \(nor \.gz or \.zst\)$"),
+    ],
+)
+def test_files_that_are_not_named_as_training_text_are_told_how(tmp_path: Path, name: str, message: str) -> None:
+    path = tmp_path / "raw" / name
+    path.parent.mkdir(parents=True)
+    path.touch()
+    with pytest.raises(UserError, match=message):
+        find_raw(tmp_path / "raw", "en", "fr")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("b.en-fr.tsv:en", r"b\.en-fr\.tsv: a table; name a column of it for each side, as .*b\.en-fr\.tsv:1$"),
+        ("b.en-fr.tsv:0", r"b\.en-fr\.tsv: a table; name a column"),
+        (":english", r"train: a folder; name a language of its texts for each side, as .*/train:en$"),
+        ("b.en-de.tsv:en", r"b\.en-de\.tsv:en: no such file$"),
+    ],
+)
+def test_a_side_of_a_text_that_does_not_exist_is_told_from_a_text(several: Path, name: str, message: str) -> None:
+    side = Path(f"{several}{name}" if name.startswith(":") else several / name)
+    with pytest.raises(UserError, match=message):
+        prepare({"train": Files(side, side)}, several.parent.parent / "data", BPE, workers=1)
+
+
 def test_a_folder_as_a_whole_is_no_text_of_one_language(several: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"train: a folder; name a language of its texts .* as .*train:en"):
         prepare({"train": Files(several, several)}, tmp_path / "data", BPE, workers=1)
