@@ -2,6 +2,8 @@
 
 import hashlib
 import logging
+import math
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, count, islice
 from pathlib import Path
@@ -31,7 +33,10 @@ from nmtkit.writing import real_path
 
 NO_WORDS = "no pair of the development set has words on both sides"
 HEADER = "looks like a header, which would be read as a sentence pair; remove it"
-QUOTED = "quoted as in CSV, but quotes are read as text; export the table as tab-separated text without quotes"
+QUOTED = (
+    "quoted as in CSV, but quotes are read as text; "
+    "export the table as tab-separated text without quotes, or rename it .csv"
+)
 
 # Words that name a column, among them the languages that small ones are most often translated from.
 _HEADERS = (
@@ -39,7 +44,7 @@ _HEADERS = (
     "castellano espagnol espanhol french francés français francês portuguese portugués portugais português"
 ).split()
 _FIRST_ROWS = 10_000  # of a table, among which prep looks for odd ones
-_MANY = 10  # rows, not all of which are quotations
+_MANY = 10  # cells, not all of which are quotations
 
 log = logging.getLogger(__name__)
 
@@ -198,7 +203,7 @@ def odd_rows(table: Path, columns: Mapping[str, int], limit: int | None) -> Iter
     They are longer than the first, in quotes, or a header. columns: those that are read, by language.
     """
     usual, why = 0, "a delimiter outside quotation marks" if is_csv(table) else "a tab in a sentence"
-    quoted = set(columns.values())  # so far
+    in_quotes = defaultdict[tuple[int, bytes], float](int)  # cells of a column that have these characters
     for number, cells in enumerate(islice(rows(table), limit), 1):
         if cells and not usual:
             usual = max(len(cells), *columns.values())
@@ -208,9 +213,11 @@ def odd_rows(table: Path, columns: Mapping[str, int], limit: int | None) -> Iter
             yield table, number, header
         for column in () if is_csv(table) else columns.values():
             cell = cells[column - 1].strip() if column <= len(cells) else b""
-            if len(cell) < 2 or not cell[:1] == cell[-1:] == b'"':
-                quoted.discard(column)
-            elif b'""' in cell[1:-1] or (number == _MANY and column in quoted):
+            quoted = len(cell) > 1 and cell[:1] == cell[-1:] == b'"'
+            for part in (b"", b","):  # all cells, or, as Excel writes, those with a comma
+                if cell and part in cell:
+                    in_quotes[column, part] += 1 if quoted else -math.inf
+            if quoted and (b'""' in cell[1:-1] or _MANY in (in_quotes[column, b""], in_quotes[column, b","])):
                 yield Path(f"{table}:{column}"), number, QUOTED
                 break
 

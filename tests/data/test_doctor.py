@@ -202,7 +202,7 @@ def test_odd_rows_of_a_table_are_found(tmp_path: Path) -> None:
     assert found[:3] == [
         f"{table}:1: looks like a header, which would be read as a sentence pair; remove it",
         f"{table}:5: quoted as in CSV, but quotes are read as text; "
-        "export the table as tab-separated text without quotes",
+        "export the table as tab-separated text without quotes, or rename it .csv",
         f"{table}:7: has more columns than the first line, 2; is there a tab in a sentence?",
     ]
 

@@ -1596,7 +1596,7 @@ def test_quotes_as_in_csv_in_the_columns_of_a_named_table_are_warned_of(
         table.write_bytes(gzip.compress(text) if suffix.endswith("gz") else text)
         prepare({"train": Files(Path(f"{table}:1"), Path(f"{table}:2"))}, tmp_path / name, WORDS, workers=1)
     [told] = [message for message in caplog.messages if "quoted" in message]
-    remedy = "export the table as tab-separated text without quotes"
+    remedy = "export the table as tab-separated text without quotes, or rename it .csv"
     assert told == f"{table}:21, column 1: quoted as in CSV, but quotes are read as text; {remedy}"
 
 
@@ -1609,3 +1609,20 @@ def test_quotes_around_all_cells_of_a_column_are_those_of_csv(
     prepare(find_raw(tmp_path, "en", "fr")[0], tmp_path / "data", WORDS, workers=1)
     told = [message.partition(": quoted")[0] for message in caplog.messages if "quoted" in message]
     assert told == ([f"{table}:10, column 1"] if quoted == 10 else [])
+
+
+@pytest.mark.parametrize("other", ["Yes, please.", '"Yes"'])
+def test_quotes_around_all_cells_with_a_comma_are_those_of_excel(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, other: str
+) -> None:
+    table = tmp_path / "train.en-fr.tsv"
+    rows = [
+        row for n in range(10) for row in (f'"Oh, the cat is {n}."\tLe chat a {n}.', f"The dog {n}.\tLe chien {n}.")
+    ]
+    write(table, [f"{other}\tOui.", *rows])
+    prepare(find_raw(tmp_path, "en", "fr")[0], tmp_path / "data", WORDS, workers=1)
+    told = [message.partition(": quoted")[0] for message in caplog.messages if "quoted" in message]
+    assert told == ([] if other == "Yes, please." else [f"{table}:20, column 1"])
+    if told:
+        table.rename(tmp_path / "train.en-fr.csv")
+        assert next(read_lines(tmp_path / "train.en-fr.csv:1")) == "Yes"
