@@ -156,7 +156,7 @@ def rows(path: Path) -> Iterator[list[bytes]]:
     the row begins, is not valid CSV.
     """
     if not is_csv(path):
-        for line in _lines_of_file(path):
+        for line in _joined([path]):
             yield _content(line).split(b"\t") if line.strip() else []
         return
     lines = (line.decode("utf-8", "surrogateescape") for line in _joined([path]))

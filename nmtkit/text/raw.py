@@ -224,7 +224,7 @@ def odd_rows(table: Path, columns: Mapping[str, int], limit: int | None) -> Iter
 
 def _header(cells: Sequence[bytes], columns: Mapping[str, int]) -> str | None:
     """What is wrong with the first row of a table if it names columns, perhaps others than those that are read."""
-    names = [cell.decode("utf-8-sig", errors="ignore").strip().lower() for cell in cells]
+    names = [cell.decode(errors="ignore").strip().lower() for cell in cells]
     for language, column in columns.items():
         if (name := language.lower()) in names and names[column - 1 : column] != [name]:
             found = f"names column {names.index(name) + 1} {language}, which is read from column {column}"

@@ -1605,7 +1605,8 @@ def test_quotes_around_all_cells_of_a_column_are_those_of_csv(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, quoted: int
 ) -> None:
     table = tmp_path / "train.en-fr.tsv"
-    write(table, [f'"The cat is {n}."\tLe chat a {n}.' for n in range(quoted)] + ["Yes.\tOui."] * 11)
+    rows = [f'"The cat is {n}."\tLe chat a {n}.' for n in range(quoted)] + ["Yes.\tOui."] * 11
+    table.write_text("\n".join(rows), encoding="utf-8-sig")
     prepare(find_raw(tmp_path, "en", "fr")[0], tmp_path / "data", WORDS, workers=1)
     told = [message.partition(": quoted")[0] for message in caplog.messages if "quoted" in message]
     assert told == ([f"{table}:10, column 1"] if quoted == 10 else [])
