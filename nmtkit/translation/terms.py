@@ -30,7 +30,8 @@ def _rows(path: Path, separator: str) -> Iterator[tuple[str, str]]:
         if number == 1 and separator == ",":
             separator = delimiter_of(line, ",;")
         try:
-            cells = line.split("\t") if separator == "\t" else next(csv.reader([line], delimiter=separator), [])
+            read = csv.reader([line], delimiter=separator, skipinitialspace=True)
+            cells = line.split("\t") if separator == "\t" else next(read, [])
         except csv.Error as error:  # a very long field
             raise UserError(f"{path}:{number}: not valid CSV: {error}") from None
         if not line.strip() or (line.startswith("#") and len(cells) == 1):

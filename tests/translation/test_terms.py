@@ -201,6 +201,8 @@ def test_terms_are_read_from_lines_with_tabs_and_from_csv(tmp_path: Path) -> Non
     assert read_terms(tmp_path / "a.tsv") == (("#1", "numéro un"),)
     (tmp_path / "a.csv").write_text('dog,chien\n"red, hot",brûlant,note\n')
     assert read_terms(tmp_path / "a.csv") == (("dog", "chien"), ("red, hot", "brûlant"))
+    (tmp_path / "a.csv").write_text('"dog", "chien, toutou"\nred,  brûlant\n')
+    assert read_terms(tmp_path / "a.csv") == (("dog", "chien, toutou"), ("red", "brûlant"))
     (tmp_path / "a.csv").write_text('"dog, big";chien;note\nred, hot;"brûlant; chaud"\n')
     assert read_terms(tmp_path / "a.csv") == (("dog, big", "chien"), ("red, hot", "brûlant; chaud"))
 
