@@ -202,7 +202,8 @@ def odd_rows(table: Path, columns: Mapping[str, int], limit: int | None) -> Iter
 
     They are longer than the first, in quotes, or a header. columns: those that are read, by language.
     """
-    usual, why = 0, "a delimiter outside quotation marks" if is_csv(table) else "a tab in a sentence"
+    usual, as_csv = 0, is_csv(table)
+    why = "a delimiter outside quotation marks" if as_csv else "a tab in a sentence"
     in_quotes = defaultdict[tuple[int, bytes], float](int)  # cells of a column that have these characters
     for number, cells in enumerate(islice(rows(table), limit), 1):
         if cells and not usual:
@@ -211,7 +212,11 @@ def odd_rows(table: Path, columns: Mapping[str, int], limit: int | None) -> Iter
             yield table, number, f"has more columns than the first line, {usual}; is there {why}?"
         if number == 1 and (header := _header(cells, columns)):
             yield table, number, header
-        for column in () if is_csv(table) else columns.values():
+        if as_csv:
+            continue
+        if 0 < len(cells) < max(columns.values()) and b"".join(cells).count(b'"') % 2:  # for a line break in a cell
+            yield table, number, QUOTED
+        for column in columns.values():
             cell = cells[column - 1].strip() if column <= len(cells) else b""
             quoted = len(cell) > 1 and cell[:1] == cell[-1:] == b'"'
             for part in (b"", b","):  # all cells, or, as Excel writes, those with a comma

@@ -1627,3 +1627,17 @@ def test_quotes_around_all_cells_with_a_comma_are_those_of_excel(
     if told:
         table.rename(tmp_path / "train.en-fr.csv")
         assert next(read_lines(tmp_path / "train.en-fr.csv:1")) == "Yes"
+
+
+@pytest.mark.parametrize("broken", ['"The\ncat."\tLe chat.', 'The cat.\t"Le\nchat."'])
+def test_quotes_around_a_line_break_in_a_table_with_tabs_are_those_of_csv(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, broken: str
+) -> None:
+    table = tmp_path / "train.en-fr.tsv"
+    write(table, ['"Yes.\t« Oui.', broken])
+    files = find_raw(tmp_path, "en", "fr")[0]
+    with pytest.raises(UserError, match=r"train\.en-fr\.tsv: line \d has 1 column, so no column 2; fix the line"):
+        prepare(files, tmp_path / "data", WORDS, workers=1)
+    [told] = [message for message in caplog.messages if "quoted" in message]
+    assert re.search(r"train\.en-fr\.tsv:[23]: quoted as in CSV, .*, or rename it \.csv$", told)
+    assert any("quoted as in CSV" in finding.what for finding in examine_text(files, "en", "fr"))
