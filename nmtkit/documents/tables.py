@@ -43,9 +43,13 @@ def read_tsv(data: bytes, columns: Sequence[str]) -> Places:
 
 
 def _split(text: str, delimiter: str, quoting: bool) -> tuple[list[str], int]:
-    """The cells of a table, each with the delimiter or the line end after it, and where in the text they end."""
+    """The cells of a table, each with the delimiter or the line end after it, and where in the text they end.
+
+    Spaces between a delimiter and a quoted cell belong to the delimiter.
+    """
     begin = rf'{_QUOTED}|(?!")' if quoting else ""
-    cell = re.compile(rf"({begin}[^{delimiter}\r\n]*)([{delimiter}]|\r\n?|\n|\Z)")
+    spaces = rf"(?: +(?={_QUOTED}(?:[{delimiter}\r\n]|\Z)))?" if quoting else ""
+    cell = re.compile(rf"({begin}[^{delimiter}\r\n]*)([{delimiter}]{spaces}|\r\n?|\n|\Z)")
     pieces, end = list[str](), 0
     while end < len(text) and (found := cell.match(text, end)):
         pieces += found.groups()
@@ -62,7 +66,7 @@ def _places(data: bytes, columns: Sequence[str], pieces: list[str], delimiter: s
     rows: list[list[int]] = [[]]  # the places in ``pieces`` of the cells
     for place in range(0, len(pieces), 2):
         rows[-1].append(place)
-        if pieces[place + 1] != delimiter:
+        if pieces[place + 1][:1] != delimiter:
             rows.append([])
     rows = [row for row in rows if any(pieces[place].strip() for place in row)]
     if not columns:

@@ -52,6 +52,11 @@ def test_a_first_line_with_the_delimiter_for_excel_is_no_row(line: bytes) -> Non
         translated(b'sep=;\na;"b\n', "1")
 
 
+def test_spaces_before_quotation_marks_around_all_of_a_cell_stay_outside() -> None:
+    assert translated(b'"a", "b, c", "d"\n1, "e ""f""", g\n', "2") == b'"a", "B, C", "d"\n1, "E ""F""", g\n'
+    assert translated(b'a; "b" c\n', "2") == b'a; "B" C\n'
+
+
 def test_cells_of_other_columns_are_written_as_they_were() -> None:
     assert translated(b'a,b "c"\nd,5" e\rf,"g"\n', "1") == b'A,b "c"\nD,5" e\rF,"g"\n'
     assert translated(b'a\t"b" c\nd\t"e\n', "1", name="a.tsv") == b'A\t"b" c\nD\t"e\n'
