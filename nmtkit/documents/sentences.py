@@ -22,7 +22,7 @@ class Span(NamedTuple):
     end: int
 
 
-def count_lines(text: str) -> int:
+def nonblank_lines(text: str) -> int:
     """The number of non-blank lines: a fast lower bound for the number of sentences."""
     return sum(1 for line in text.splitlines() if line.strip())
 

@@ -23,8 +23,7 @@ from starlette.responses import JSONResponse, Response
 from nmtkit.documents.formats import read_document
 from nmtkit.documents.places import MOST, TooLarge
 from nmtkit.documents.segment import Document
-from nmtkit.documents.sentences import count_lines
-from nmtkit.documents.translate import Plan, plan
+from nmtkit.documents.translate import Plan
 from nmtkit.errors import UserError
 from nmtkit.serving.api import read
 from nmtkit.serving.engine import Busy
@@ -159,9 +158,7 @@ def _read(service: Service, model: Description, name: str, content: bytes, colum
     if any(len(segment.marks) > MARKS for segment in document.segments):
         raise HttpError(413, f"a paragraph has more than {MARKS} pieces of markup")
     service.check_text("\n".join(segment.text for segment in document.segments), service.request)
-    service.check_number(sum(count_lines(segment.text) for segment in document.segments))
-    planned = plan(document.segments, model.source, model.target, model.stand_ins, split=service.split)
-    service.check_lengths([*map(len, planned.sentences)])
+    [planned] = service.plans([document.segments], model)
     return document, planned
 
 

@@ -17,8 +17,8 @@ from starlette.responses import JSONResponse, Response
 from nmtkit.config import build
 from nmtkit.documents.formats import SUFFIXES
 from nmtkit.documents.html import Html
-from nmtkit.documents.sentences import between, count_lines
-from nmtkit.documents.translate import Plan, plan
+from nmtkit.documents.sentences import between
+from nmtkit.documents.translate import Plan
 from nmtkit.errors import UserError
 from nmtkit.serving.languages import language_name
 from nmtkit.serving.search import Answer, Description, Kind
@@ -161,21 +161,18 @@ async def _translated_html(
     service: Service, http: HttpRequest, model: Description, request: Request, texts: Sequence[str]
 ) -> list[list[str]]:
     """The same for pages and fragments of HTML, with their markup around the right words."""
-    pages, sources = await service.engine.aside(_read, service, model, texts)
+    pages = await service.engine.aside(_read, service, model, texts)
+    sources = [sentence for _, planned in pages for sentence in planned.sentences]
     request = replace(request, attention=any(planned.aligned for _, planned in pages))
     answers = await service.answers(http, Kind(model.name, request, full=False), sources, None)
     return await service.engine.aside(_written, pages, answers)
 
 
-def _read(service: Service, model: Description, texts: Sequence[str]) -> tuple[list[tuple[Html, Plan]], list[str]]:
-    """Pages with their plans, and all their sentences."""
+def _read(service: Service, model: Description, texts: Sequence[str]) -> list[tuple[Html, Plan]]:
+    """Pages with their plans."""
     # The byte order mark of utf-8-sig takes precedence over the encoding that a page declares.
     pages = [Html(text.encode("utf-8-sig"), model.target) for text in texts]
-    service.check_number(sum(count_lines(segment.text) for page in pages for segment in page.segments))
-    plans = [plan(page.segments, model.source, model.target, model.stand_ins, split=service.split) for page in pages]
-    sources = [source for each in plans for source in each.sentences]
-    service.check_lengths([*map(len, sources)])
-    return list(zip(pages, plans, strict=True)), sources
+    return list(zip(pages, service.plans([page.segments for page in pages], model), strict=True))
 
 
 def _written(pages: Sequence[tuple[Html, Plan]], answers: Iterable[Answer]) -> list[list[str]]:

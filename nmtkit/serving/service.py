@@ -10,7 +10,9 @@ from typing import Any, TypeVar
 from starlette.requests import ClientDisconnect
 from starlette.requests import Request as HttpRequest
 
-from nmtkit.documents.sentences import Span, count_lines, sentences
+from nmtkit.documents.segment import Segment
+from nmtkit.documents.sentences import Span, nonblank_lines, sentences
+from nmtkit.documents.translate import Plan, plan
 from nmtkit.errors import UserError
 from nmtkit.serving.engine import Engine
 from nmtkit.serving.limits import ATTENTION, LINE, TERMS, TRANSFER, Limits
@@ -99,7 +101,7 @@ class Service:
 
     async def sentences(self, texts: Sequence[str], language: str, split: bool) -> list[list[Span]]:
         """The sentences of each text. Raises HttpError for too many lines or sentences, or one that is too long."""
-        self.check_number(sum(map(count_lines, texts)))  # before they are split, which takes longer
+        self.check_number(sum(map(nonblank_lines, texts)))  # before they are split, which takes longer
 
         def split_all() -> list[list[Span]]:
             return [sentences(text, language, split) for text in texts]
@@ -108,6 +110,13 @@ class Service:
         spans = split_all() if sum(map(len, texts)) <= LINE else await self.engine.aside(split_all)
         self.check_lengths([span.end - span.start for each in spans for span in each])
         return spans
+
+    def plans(self, documents: Sequence[Sequence[Segment]], model: Description) -> list[Plan]:
+        """What there is to translate in the segments of each document. Raises HttpError as ``sentences`` does."""
+        self.check_number(sum(nonblank_lines(segment.text) for segments in documents for segment in segments))
+        plans = [plan(each, model.source, model.target, model.stand_ins, split=self.split) for each in documents]
+        self.check_lengths([len(sentence) for each in plans for sentence in each.sentences])
+        return plans
 
     def check_lengths(self, lengths: Sequence[int]) -> None:
         """Raise HttpError for too many lines or sentences, or one that is too long."""
