@@ -45,12 +45,12 @@ def read_srt(data: bytes) -> Places:
         file = list(srt.parse(text))
     except (srt.SRTParseError, ValueError, OverflowError) as error:
         raise UserError(f"is not a valid srt file: {' '.join(str(error).split())[:200]}") from None
-    line_end = "\r\n" if "\r\n" in text else "\n"
+    eol = "\r\n" if "\r\n" in text else "\n"
     cues = [
         _Cue(cue.content, cue.start.total_seconds(), cue.end.total_seconds(), partial(setattr, cue, "content"))
         for cue in file
     ]
-    return _places(cues, lambda: encoded(srt.compose(file, reindex=False, strict=False, eol=line_end), data))
+    return _places(cues, lambda: encoded(srt.compose(file, reindex=False, strict=False, eol=eol), data))
 
 
 def read_vtt(data: bytes) -> Places:

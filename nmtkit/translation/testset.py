@@ -108,7 +108,7 @@ def check_languages(translator: Translator, data: Path) -> None:
         log.warning("%s translates %s, but %s is %s", translator.name, ours, data, theirs)
 
 
-def translate_each(translator: Translator, sources: Sequence[str], request: Request) -> Iterator[list[Translation]]:
+def answer_each(translator: Translator, sources: Sequence[str], request: Request) -> Iterator[list[Translation]]:
     """The translations of every line, in order, with a progress bar."""
     with progress("translating", len(sources)) as advance:
         # In growing windows, so that the progress bar moves early.
@@ -144,7 +144,7 @@ def translate_held_out(
         counted(len(sources), "line"), held_out.source_path, model, f" into {hyp_path}" if keep else "",
     )  # fmt: skip
     # Only the best translation of each line is kept in memory.
-    translations = [best for [best] in translate_each(translator, sources, Request(replace_unk=replace_unk))]
+    translations = [best for [best] in answer_each(translator, sources, Request(replace_unk=replace_unk))]
     texts = [translation.text for translation in translations]
     if long := sum(translation.pieces > 1 for translation in translations):
         log.warning("%d of the lines were too long and were translated in pieces", long)

@@ -135,11 +135,11 @@ def _n_best(translator: "Translator", sources: list[str]) -> "list[list[Candidat
     """The n-best list of every line, as long as the beam; without attention, coverage is 0."""
     from nmtkit.evaluation.tuning import Candidate
     from nmtkit.search.beam import coverage
-    from nmtkit.translation.testset import translate_each
+    from nmtkit.translation.testset import answer_each
 
     n_best = []
     request = Request(n_best=translator.search.beam_size, attention=translator.has_attention)
-    for translations in translate_each(translator, sources, request):
+    for translations in answer_each(translator, sources, request):
         candidates = []
         for t in translations:
             looked = 0.0 if t.attention is None else coverage(t.attention[::-1, :-1])
