@@ -12,7 +12,7 @@ from typing import Any
 from nmtkit.errors import UserError
 from nmtkit.folders import SPLITS
 from nmtkit.lines import raw_lines, read_lines
-from nmtkit.machine.processes import Chunk, Workers, chunks
+from nmtkit.machine.processes import Chunk, chunks
 from nmtkit.machine.progress import progress
 from nmtkit.text.hashes import load_hashes, pair_hash
 from nmtkit.text.manifest import line_numbers
@@ -30,7 +30,7 @@ _MANY = 0.1  # warn if a larger share of the training pairs is left out
 log = logging.getLogger(__name__)
 
 
-def clean_shards(work: Work, part: tuple[int, int], pool: Workers) -> None:
+def clean_shards(work: Work, part: tuple[int, int]) -> None:
     """Clean part i of n of the training text (every n-th shard), except shards that are done.
 
     Writes the tokens of the remaining pairs of each shard, and the line numbers and rules of the others.
@@ -42,11 +42,11 @@ def clean_shards(work: Work, part: tuple[int, int], pool: Workers) -> None:
         return
     heldout = work.folder / f"heldout-{i}-{n}"  # one per part, because parts run concurrently
     if "overlap" in work.prep.cleaning.drop:
-        _write_heldout_hashes(work, heldout, pool)
+        _write_heldout_hashes(work, heldout)
     clean = partial(_clean, work.prep, work.raw["train"], heldout)
     with progress("tokenising and cleaning train", sum(shard.lines for shard in todo)) as advance:
         # One stream over all shards, so that no process is idle at the end of a shard.
-        cleaned = pool.map(clean, paired_chunks(work.raw["train"], todo))
+        cleaned = work.pool.map(clean, paired_chunks(work.raw["train"], todo))
         for shard in todo:
             lost: list[tuple[int, str]] = []
             names = ("src", "tgt", "hashes") if "duplicate" in work.prep.cleaning.drop else ("src", "tgt")
@@ -105,13 +105,13 @@ def _clean(
     return len(chunk[0].lines), (join_lines(src_kept), join_lines(tgt_kept), b"".join(hashes)), lost
 
 
-def _write_heldout_hashes(work: Work, path: Path, pool: Workers) -> None:
+def _write_heldout_hashes(work: Work, path: Path) -> None:
     """Write the hashes of the tokenised development and test pairs."""
     files = [work.raw[split] for split in SPLITS[1:] if split in work.raw]
     with progress("reading dev and test"), atomic_write(path, "wb") as file:
         for pair in files:
             pairs = zip(chunks(pair.src, CHUNK_LINES), chunks(pair.tgt, CHUNK_LINES), strict=True)
-            file.writelines(pool.map(partial(_hash, work.prep, pair), pairs))
+            file.writelines(work.pool.map(partial(_hash, work.prep, pair), pairs))
 
 
 def _hash(prep: Prep, files: Files, chunk: tuple[Chunk, Chunk]) -> bytes:

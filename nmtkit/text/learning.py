@@ -38,16 +38,16 @@ def choose_merges(work: Work) -> tuple[int, str]:
     return merges, f"the training text has {words // 2:,} words a side"
 
 
-def learn_truecasers(work: Work, kept: int, pool: Workers) -> None:
+def learn_truecasers(work: Work, kept: int) -> None:
     """Learn the missing truecasing models. kept: the number of clean training pairs, for the progress bar."""
     for side, settings in zip(SIDES, (work.prep.src, work.prep.tgt), strict=True):
         model = TextFiles(work.folder).truecasing(side)
         if settings.truecase and not model.exists():
-            runs = _count(work, side, "cases", _cases, kept, pool)
+            runs = _count(work, side, "cases", _cases, kept)
             write_file(model, learn_truecaser(Counter(dict(most_frequent(merged(runs), _LEARNT_FROM))), settings.case))
 
 
-def learn_segmenters(work: Work, kept: int, pool: Workers) -> None:
+def learn_segmenters(work: Work, kept: int) -> None:
     """Learn the missing BPE or SentencePiece models on the truecased words, jointly or for each side."""
     prep, files = work.prep, TextFiles(work.folder)
     assert prep.merges is not None, "chosen before"
@@ -62,10 +62,10 @@ def learn_segmenters(work: Work, kept: int, pool: Workers) -> None:
         runs, languages = {}, {"src": prep.src.case, "tgt": prep.tgt.case}
         for side in sides:
             truecaser = files.truecasing(side) if files.truecasing(side).exists() else None
-            runs[side] = _count(work, side, "words", partial(_words, truecaser, languages[side]), kept, pool)
+            runs[side] = _count(work, side, "words", partial(_words, truecaser, languages[side]), kept)
         # Two groups learn at the same time, sharing the memory, in processes that return it to the system at their end.
         learn = partial(_learn, prep, kind, _LEARNT_FROM // len(groups))
-        with progress(f"learning {amount:,} {what}"), Workers(min(pool.count, 2)) as learners:
+        with progress(f"learning {amount:,} {what}"), Workers(min(work.pool.count, 2)) as learners:
             learnt = list(learners.map(learn, [[run for side in group for run in runs[side]] for group in groups]))
         for group, model in zip(groups, learnt, strict=True):
             for side in group:
@@ -81,16 +81,14 @@ def _learn(prep: Prep, kind: str, limit: int, runs: Sequence[Path]) -> bytes:
     return learn_sentencepieces(counts, prep.pieces, (prep.src.language, prep.tgt.language), MASKS if prep.mask else ())
 
 
-def _count(
-    work: Work, side: SideName, name: str, function: Callable[[Chunk], Counter[str]], kept: int, pool: Workers
-) -> list[Path]:
+def _count(work: Work, side: SideName, name: str, function: Callable[[Chunk], Counter[str]], kept: int) -> list[Path]:
     """Write the counts of ``function`` for each shard as runs (counts.py), skipping those that exist."""
     runs = {shard: work.shard_file(shard, f"{name}.{side}") for shard in work.shards}
     todo = [shard for shard, run in runs.items() if not run.exists()]
     with progress(f"counting {name} of train.{side}", kept * len(todo) // len(runs)) as advance:
         for shard in todo:
             counts: Counter[str] = Counter()
-            for chunk_counts in pool.map(function, work.tokens(shard, side)):
+            for chunk_counts in work.pool.map(function, work.tokens(shard, side)):
                 counts.update(chunk_counts)
                 advance(CHUNK_LINES)
             write_run(runs[shard], sorted(counts.items()))

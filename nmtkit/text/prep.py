@@ -76,8 +76,8 @@ def prepare(
             work.check_parts()
         # After the checks: the shards may be days of work, made with an option that this call forgot.
         work.remove_others()
-        clean_shards(work, (1, 1), pool)
-        return _finish(work, pool, keep_rejected)
+        clean_shards(work, (1, 1))
+        return _finish(work, keep_rejected)
 
 
 def prepare_part(
@@ -96,7 +96,7 @@ def prepare_part(
     """
     with Workers(workers) as pool, Work.open(raw, folder, prep, pool, held_out, like, shared=True) as work:
         _warn_of_languages(prep)
-        clean_shards(work, part, pool)
+        clean_shards(work, part)
     done = sum(map(work.is_clean, work.shards))
     return f"{work.folder}: {done} of {len(work.shards)} shards are done; when all are done, run nmtkit prep --merge"
 
@@ -141,7 +141,7 @@ def _warn_of_languages(prep: Prep) -> None:
             log.warning(f"language {side.language}: {problem}; use `tokenizer` reversible")
 
 
-def _finish(work: Work, pool: Workers, keep_rejected: Path | None) -> PrepReport:
+def _finish(work: Work, keep_rejected: Path | None) -> PrepReport:
     """Make the data folder from clean shards; the old one is unchanged until all new files are on disk."""
     if keep_rejected is not None:
         write_rejected(work, keep_rejected)
@@ -149,7 +149,7 @@ def _finish(work: Work, pool: Workers, keep_rejected: Path | None) -> PrepReport
     path = work.folder / "manifest.json"
     if not path.exists():
         with report_write_errors(work.output, only=FULL):
-            _make_files(work, pool)
+            _make_files(work)
     manifest = json.loads(path.read_text(encoding="utf-8"))
     made = [*manifest["files"], path.name]
     with report_write_errors(work.output):
@@ -165,7 +165,7 @@ def _finish(work: Work, pool: Workers, keep_rejected: Path | None) -> PrepReport
     return PrepReport(work.output, work.prep, manifest)
 
 
-def _make_files(work: Work, pool: Workers) -> None:
+def _make_files(work: Work) -> None:
     """Write every file of the data folder to the work folder, the manifest last."""
     lost = report_lost(work)
     kept = work.pairs - sum(rule["count"] for rule in lost.values())
@@ -176,17 +176,17 @@ def _make_files(work: Work, pool: Workers) -> None:
         for path in vocabularies(work.like):
             copy_file(path, work.folder / path.name)
     write_file(TextFiles(work.folder).settings, dump_yaml(to_dict(work.prep)))
-    learn_truecasers(work, kept, pool)
-    learn_segmenters(work, kept, pool)
+    learn_truecasers(work, kept)
+    learn_segmenters(work, kept)
     for side in SIDES:
-        _write_train(work, side, kept, pool)
+        _write_train(work, side, kept)
     for split in SPLITS[1:]:
         if split in work.raw:
-            _make_heldout(work, split, pool)
+            _make_heldout(work, split)
     references = [path.name for path in reference_files(work.folder, "dev")[1:]]
     made = [name for name in (*DATA_FILES, *references) if (work.folder / name).is_file()]
     with progress("computing checksums"):
-        descriptions = list(pool.map(describe_file, [work.folder / name for name in made]))
+        descriptions = list(work.pool.map(describe_file, [work.folder / name for name in made]))
     manifest = {
         "format_version": "1",
         "made_with": versions(work.prep),
@@ -221,7 +221,7 @@ def _origins(work: Work) -> dict[str, list[Path]]:
     return origins | dict.fromkeys(work.held_out.sizes, origins["train"])
 
 
-def _write_train(work: Work, side: SideName, kept: int, pool: Workers) -> None:
+def _write_train(work: Work, side: SideName, kept: int) -> None:
     """Write train.src or train.tgt shard by shard; train.*.done has the progress, for resuming."""
     path, note = work.folder / f"train.{side}", work.folder / f"train.{side}.done"
     done = {"shards": 0, "bytes": 0}
@@ -231,7 +231,7 @@ def _write_train(work: Work, side: SideName, kept: int, pool: Workers) -> None:
     with open(path, "ab") as file, progress(f"writing train.{side}", kept * len(todo) // len(work.shards)) as advance:
         file.truncate(done["bytes"])  # drops an unfinished shard
         for shard in todo:
-            for text in pool.map(partial(_segment, work.folder, side), work.tokens(shard, side)):
+            for text in work.pool.map(partial(_segment, work.folder, side), work.tokens(shard, side)):
                 file.write(text)
                 advance(CHUNK_LINES)
             # The text must be on disk before the note.
@@ -246,14 +246,14 @@ def _segment(folder: Path, side: SideName, chunk: Chunk) -> bytes:
     return join_lines(pipeline.segment(pipeline.truecase(words)) for words in split_lines(chunk))
 
 
-def _make_heldout(work: Work, split: str, pool: Workers) -> None:
+def _make_heldout(work: Work, split: str) -> None:
     """Write {dev,test}.{src,tgt} and, with normalised line ends only, {dev,test}.raw.{src,tgt}, dev.raw.tgt1, ..."""
     folder = work.folder
     with progress(f"preparing {split}", 2 * work.contents[split][0].lines) as advance:
         for side, path in zip(SIDES, work.raw[split], strict=True):
             with open(folder / f"{split}.{side}", "wb") as tokens, open(folder / f"{split}.raw.{side}", "wb") as raw:
                 apply = partial(_apply, folder, side, path)
-                for lines, token_text, raw_text in pool.map(apply, chunks(path, CHUNK_LINES)):
+                for lines, token_text, raw_text in work.pool.map(apply, chunks(path, CHUNK_LINES)):
                     tokens.write(token_text)
                     raw.write(raw_text)
                     advance(lines)

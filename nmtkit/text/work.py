@@ -68,6 +68,7 @@ class Work:
     like: Path | None  # a folder whose truecasing and subword models are used
     made_from: Mapping[str, str]  # settings and checksums, for error messages
     stamps: Mapping[Path, tuple[int, int] | None]  # of the raw files when their contents were read
+    pool: Workers  # that tokenise, count and segment
 
     @classmethod
     @contextmanager
@@ -123,7 +124,7 @@ class Work:
                 sample_sets(raw, contents["train"][0].lines, held_out, prep, sampled)
             raw = {**raw, **sampled}
             contents = {**contents, **{split: [*map(read, files)] for split, files in sampled.items()}}
-            work = cls(raw, held_out, contents, output, prep, folder, like, _plain(key), stamps)
+            work = cls(raw, held_out, contents, output, prep, folder, like, _plain(key), stamps, pool)
             done = sum(map(work.is_clean, work.shards))
             if done:
                 log.info(f"resuming: {done} of {len(work.shards)} shards are done")
