@@ -6,8 +6,9 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
+from nmtkit.search.settings import Combine
 from nmtkit.translation.request import Request
 from nmtkit.version import __version__
 from nmtkit.workflow.align import align
@@ -23,7 +24,7 @@ from nmtkit.workflow.posunk import posunk
 from nmtkit.workflow.prep import prep
 from nmtkit.workflow.report import report
 from nmtkit.workflow.score import score
-from nmtkit.workflow.shared import models_at
+from nmtkit.workflow.shared import Precision, models_at
 from nmtkit.workflow.train import train
 from nmtkit.workflow.translate import translate
 from nmtkit.workflow.tune import tune
@@ -44,9 +45,9 @@ def load(
     folder: Path | str | Sequence[Path | str] = "run",
     device: str = "auto",
     *,
-    combine: Literal["prob", "logprob"] | None = None,
+    combine: Combine | None = None,
     weights: Sequence[float] | None = None,
-    precision: Literal["auto", "float32", "bfloat16", "int8"] = "auto",
+    precision: Precision = "auto",
     lexicon: Path | str | None = None,
     checkpoint: str | int | None = None,
 ) -> "Translator":

@@ -29,7 +29,8 @@ _SHOWN = 20  # checkpoints listed in an error message
 
 SideName = Literal["src", "tgt"]
 SIDES: tuple[SideName, ...] = ("src", "tgt")
-SPLITS: tuple[Literal["train", "dev", "test"], ...] = ("train", "dev", "test")
+SetName = Literal["dev", "test"]
+SPLITS: tuple[Literal["train"] | SetName, ...] = ("train", "dev", "test")
 
 
 @dataclass(frozen=True)
@@ -171,7 +172,7 @@ class ModelFolder:
         """Vocabularies, merges and the other files of text processing."""
         return TextFiles(self.path)
 
-    def translations(self, split: Literal["dev", "test"]) -> Path:
+    def translations(self, split: SetName) -> Path:
         """This model's translation of a set of the data folder."""
         return self.named / f"{split}.hyp"
 

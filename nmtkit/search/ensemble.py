@@ -6,7 +6,7 @@ vocabulary.
 """
 
 from collections.abc import Sequence
-from typing import Literal, cast
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -14,9 +14,8 @@ from torch import Tensor
 from nmtkit.ops.best import whole
 from nmtkit.ops.tree import Tree
 from nmtkit.search.scorer import Scorer
+from nmtkit.search.settings import Combine
 from nmtkit.search.shortlist import Narrowing
-
-Combine = Literal["prob", "logprob"]
 
 
 class Ensemble:

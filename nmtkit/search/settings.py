@@ -10,6 +10,7 @@ from nmtkit.options import Option, mistake, option
 
 LengthPenalty = Literal["none", "avg", "gnmt", "power"]
 Stop = Literal["all", "bound", "first"]
+Combine = Literal["prob", "logprob"]  # of the members of an ensemble
 
 HORIZON = 3  # words by which a living hypothesis may grow with ``stop: bound``
 SEARCH = "Search"  # group of the help

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import count, takewhile
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from nmtkit.errors import UserError, counted
-from nmtkit.folders import SIDES, SPLITS, TextFiles, check_regular
+from nmtkit.folders import SIDES, SPLITS, SetName, TextFiles, check_regular
 from nmtkit.lines import file_of, is_csv, numbers_in_texts, raw_lines
 from nmtkit.text.round_trip import describe_loss
 from nmtkit.text.rules import describe_rule
@@ -142,7 +142,7 @@ def read_manifest(folder: Path) -> dict[str, dict[str, Any]]:
     return files
 
 
-def reference_files(folder: Path, split: Literal["dev", "test"]) -> list[Path]:
+def reference_files(folder: Path, split: SetName) -> list[Path]:
     """The raw references of a set: SPLIT.raw.tgt, then SPLIT.raw.tgt1, SPLIT.raw.tgt2, ..."""
     first = folder / f"{split}.raw.tgt"
     others = (first.with_name(f"{first.name}{number}") for number in count(1))

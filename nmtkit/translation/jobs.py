@@ -24,7 +24,7 @@ from nmtkit.machine import memory, processes
 from nmtkit.machine.processes import Workers, available_cores
 from nmtkit.ops.matrix import usable
 from nmtkit.ops.precision import Precision, Products
-from nmtkit.search.ensemble import Combine
+from nmtkit.search.settings import Combine
 from nmtkit.translation import loading
 from nmtkit.translation.request import Request
 from nmtkit.translation.translation import Translation

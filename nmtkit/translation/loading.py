@@ -21,8 +21,9 @@ from nmtkit.folders import ModelFolder, TextFiles
 from nmtkit.machine import memory
 from nmtkit.ops.matrix import usable
 from nmtkit.ops.precision import Precision, Products
-from nmtkit.search.ensemble import Combine, Ensemble
+from nmtkit.search.ensemble import Ensemble
 from nmtkit.search.scorer import Scorer
+from nmtkit.search.settings import Combine
 from nmtkit.text.pipeline import TextPipeline
 from nmtkit.text.settings import load_prep, preparation
 from nmtkit.translation.translator import Source, Translator

@@ -4,14 +4,14 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from nmtkit.align.posunk import UNKNOWN, Unknown
 from nmtkit.errors import UserError, check_lines, counted
 from nmtkit.evaluation.comparison import Compared, System
 from nmtkit.evaluation.forced import CrossEntropy, cross_entropy
 from nmtkit.evaluation.subsets import unknown_free
-from nmtkit.folders import ModelFolder, TextFiles
+from nmtkit.folders import ModelFolder, SetName, TextFiles
 from nmtkit.lines import check_read_once, read_lines
 from nmtkit.machine.progress import progress
 from nmtkit.ops.precision import Precision
@@ -26,8 +26,6 @@ from nmtkit.translation.translator import Translator
 from nmtkit.writing import atomic_write
 
 log = logging.getLogger(__name__)
-
-Split = Literal["dev", "test"]
 
 
 class HeldOut(NamedTuple):
@@ -84,7 +82,7 @@ def describe(side: Side) -> str:
     return f"{kind} ({', '.join([side.language, *(name for name, applied in done.items() if applied)])})"
 
 
-def read_held_out(data: Path, split: Split) -> HeldOut:
+def read_held_out(data: Path, split: SetName) -> HeldOut:
     """The raw text of a set, which ``nmtkit prep`` keeps beside the tokens.
 
     Raises UserError if there is no data folder or no such set, or if its sides do not correspond.
@@ -123,7 +121,7 @@ def translate_held_out(
     device: str,
     precision: Precision,
     *,
-    split: Split,
+    split: SetName,
     max_length: int | None,
     replace_unk: bool,
     keep: bool,

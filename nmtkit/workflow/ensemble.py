@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
-from typing import Literal
 
 from nmtkit.options import Option, by_keyword, option
+from nmtkit.search.settings import Combine
 from nmtkit.workflow.shared import COMBINE, WEIGHTS, paths, weights_of
 
 
@@ -19,7 +19,7 @@ class EnsembleOptions:
         argument=True)})
     _: KW_ONLY
     output: Path | str = option("ensemble", Option("Ensemble folder to write.", names="--output -o"))
-    combine: Literal["prob", "logprob"] | None = option(None, COMBINE)
+    combine: Combine | None = option(None, COMBINE)
     weights: str | Sequence[float] | None = option(None, WEIGHTS)
 # fmt: on
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from unicodedata import is_normalized
 
 from nmtkit.errors import UserError
-from nmtkit.folders import TextFiles
+from nmtkit.folders import SetName, TextFiles
 from nmtkit.options import Option, by_keyword, option, options_of
 from nmtkit.text.settings import Side, Tokenizer, load_prep
 from nmtkit.translation.request import REPLACE_UNK
@@ -21,6 +21,7 @@ from nmtkit.workflow.shared import (
     PAIRED,
     PRECISION,
     SUBSET_METRIC,
+    Precision,
     model_at,
     several,
 )
@@ -65,10 +66,10 @@ class ScoreOptions:
     data: Path | str = option("data", DATA.within(OWN))
     model: Path | str = option("run", MODEL.within(OWN))
     checkpoint: str | int | None = option(None, CHECKPOINT.within(OWN))
-    split: Literal["dev", "test"] = option("test", Option("Set of the data folder to translate and score.", OWN))
+    split: SetName = option("test", Option("Set of the data folder to translate and score.", OWN))
     max_length: int | None = option(None, MAX_LENGTH.within(OWN))
     replace_unk: bool = option(False, REPLACE_UNK.within(OWN))
-    precision: Literal["auto", "float32", "bfloat16", "int8"] = option("auto", PRECISION.within(OWN))
+    precision: Precision = option("auto", PRECISION.within(OWN))
     device: str = option("auto", DEVICE.within(OWN))
 # fmt: on
 

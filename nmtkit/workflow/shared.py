@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from nmtkit.config import nested, parse_settings
 from nmtkit.errors import UserError, refuse_string
@@ -45,6 +45,7 @@ PAIRED = Option(
     "Significance test against the first system: paired bootstrap (bs), with a two-sided p about twice "
     "sacreBLEU's, or approximate randomisation (ar)."
 )
+Precision = Literal["auto", "float32", "bfloat16", "int8"]  # as in ops/precision.py, which imports torch
 PRECISION = Option(
     "Number format of matrix products in search; auto chooses bfloat16 if it is faster on this device, else "
     "float32; int8 is for CPUs."

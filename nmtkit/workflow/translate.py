@@ -8,11 +8,12 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 from string import digits
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from nmtkit.errors import UserError, counted, refuse_string
 from nmtkit.machine.processes import CAN_FORK, loading
 from nmtkit.options import Option, by_keyword, option
+from nmtkit.search.settings import Combine
 from nmtkit.translation.request import SPEED, Request
 from nmtkit.workflow.shared import (
     CHECKPOINT,
@@ -23,6 +24,7 @@ from nmtkit.workflow.shared import (
     MODELS,
     PRECISION,
     WEIGHTS_MANY,
+    Precision,
     models_at,
     weights_of,
 )
@@ -55,9 +57,9 @@ class TranslateOptions:
         "run", replace(MODELS, before="beam_size"))
     checkpoint: str | int | None = option(None, replace(CHECKPOINT, before="beam_size"))
     lexicon: Path | str | None = option(None, LEXICON)
-    combine: Literal["prob", "logprob"] | None = option(None, COMBINE_MANY)
+    combine: Combine | None = option(None, COMBINE_MANY)
     weights: str | Sequence[float] | None = option(None, WEIGHTS_MANY)
-    precision: Literal["auto", "float32", "bfloat16", "int8"] = option("auto", PRECISION.within(SPEED))
+    precision: Precision = option("auto", PRECISION.within(SPEED))
     device: str = option("auto", DEVICE.within(SPEED))
     keep: Sequence[str] = option((), Option(
         "Copy text that matches this regular expression; may be repeated. In documents, placeholders such as "

@@ -12,7 +12,7 @@ from nmtkit.folders import ModelFolder
 from nmtkit.options import Option, by_keyword, option
 from nmtkit.search.settings import Search
 from nmtkit.translation.request import Request
-from nmtkit.workflow.shared import CHECKPOINT, DATA, DEVICE, MODEL, PRECISION, model_at, numbers
+from nmtkit.workflow.shared import CHECKPOINT, DATA, DEVICE, MODEL, PRECISION, Precision, model_at, numbers
 from nmtkit.writing import locked
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class TuneOptions:
             "sacreBLEU-13a, or -zh or -char in languages without spaces between words]"))
     save: bool = option(False, Option(
         "Save the best penalties, but not the beam size, as the model's defaults in its config.yaml."))
-    precision: Literal["auto", "float32", "bfloat16", "int8"] = option("auto", PRECISION)
+    precision: Precision = option("auto", PRECISION)
     device: str = option("auto", DEVICE)
 # fmt: on
 

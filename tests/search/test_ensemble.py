@@ -10,7 +10,8 @@ from torch import Tensor
 
 from nmtkit.ops.tree import Tree
 from nmtkit.search.beam import Hypothesis, Search
-from nmtkit.search.ensemble import Combine, Ensemble
+from nmtkit.search.ensemble import Ensemble
+from nmtkit.search.settings import Combine
 from nmtkit.symbols import BOS, EOS
 from tests.search.found import translate_ids
 from tests.search.test_beam import WORDS, Table, batch, search
