@@ -22,7 +22,7 @@ from nmtkit.serving.limits import ATTENTION, LENGTH, LINE, MORE, TERMS, Limits
 from nmtkit.serving.search import Answer, Description, Kind
 from nmtkit.serving.service import Service, check_characters
 from nmtkit.text.scripts import right_to_left
-from nmtkit.translation.request import WITHOUT_BEAM, WITHOUT_SEARCH, Request
+from nmtkit.translation.request import Request
 from nmtkit.translation.translation import DOUBTFUL
 
 LONGEST = 2_000  # characters of a prefix, of a reference and of its line
@@ -119,7 +119,7 @@ def read(values: dict[str, Any], default: Request, limits: Limits) -> tuple[Aske
     changed = {key: value for key, value in values.items() if key in settings}
     lists = {name: getattr(asked, name) is not None for name in _LISTS}
     options = {**changed, **lists}
-    request = build(Request, {**_defaults(default, options), **options}, "the request")
+    request = build(Request, {**default.beside(options), **options}, "the request")
     letters = "".join(itertools.chain.from_iterable(request.terms or ()))
     check_characters("terms", letters)
     if len(letters) > TERMS:
@@ -133,22 +133,6 @@ def read(values: dict[str, Any], default: Request, limits: Limits) -> tuple[Aske
         if name in changed and value is not None and value > bound:
             raise UserError(f"`{name}`: {value} is more than this server's limit of {bound}")
     return asked, request
-
-
-def _defaults(default: Request, options: dict[str, Any]) -> dict[str, Any]:
-    """The server's settings without those that exclude the client's options."""
-    excluded = set[str]()
-    if options["references"]:
-        excluded.update(WITHOUT_SEARCH)
-    if options.get("sample"):
-        excluded.update(WITHOUT_BEAM)
-    if options["prefixes"]:
-        excluded.add("mbr")
-    if options.get("replace_unk") is False or "replace_unk" in excluded:
-        excluded.add("unk_origin")
-    if options.get("length_penalty") in ("none", "avg"):
-        excluded.add("alpha")
-    return {field.name: getattr(default, field.name) for field in fields(Request) if field.name not in excluded}
 
 
 async def _written(model: Description, text: str, spans: list[Span], answers: list[Answer], began: float) -> bytes:

@@ -4,9 +4,9 @@ Messages have field names in backquotes, which the command line replaces with it
 torch, so that invalid requests are refused immediately.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from nmtkit.errors import UserError
 from nmtkit.options import Option, as_in, documented, mistake, option
@@ -26,11 +26,11 @@ MAX_INPUT_LENGTH = 250  # tokens; by default, nmtkit prep removes longer sentenc
 _OF_SCORES = ("length_penalty", "alpha", "coverage_penalty", "max_tokens")
 _OF_SAMPLES = ("length_penalty", "alpha", "max_len_a", "max_len_b", "unk", "max_tokens")
 # Fields that scoring references does not support, and those that sampling does not.
-WITHOUT_SEARCH = (
+_WITHOUT_SEARCH = (
     "n_best", "mbr", "sample", "seed", "prefixes", "replace_unk", "shortlist", "max_input_length", "terms",
     *(each.name for each in fields(Search) if each.name not in _OF_SCORES),
 )  # fmt: skip
-WITHOUT_BEAM = (
+_WITHOUT_BEAM = (
     "mbr", "prefixes", "alignment", "attention", "replace_unk", "terms",
     *(each.name for each in fields(Search) if each.name not in _OF_SAMPLES),
 )  # fmt: skip
@@ -111,9 +111,9 @@ class Request:
             if getattr(self, name) is not None and not getattr(self, needed):
                 raise UserError(f"`{name}`: has no effect without `{needed}`; add it")
         if self.references:
-            self._exclude(WITHOUT_SEARCH, "`references`: these are scored without a search")
+            self._exclude(_WITHOUT_SEARCH, "`references`: these are scored without a search")
         if self.sample:
-            self._exclude(WITHOUT_BEAM, "`sample`: sampling does not support prefixes, beam settings or attention")
+            self._exclude(_WITHOUT_BEAM, "`sample`: sampling does not support prefixes, beam settings or attention")
         if self.mbr is not None and self.prefixes:
             raise UserError("`mbr`: sampling does not support `prefixes`; leave one of them out")
 
@@ -137,9 +137,22 @@ class Request:
 
     def samples(self) -> "Request":
         """The request for the samples of minimum Bayes risk decoding."""
-        dropped = {*WITHOUT_BEAM, "unk_origin"}
-        kept = {each.name: getattr(self, each.name) for each in fields(Request) if each.name not in dropped}
-        return Request(**kept | {"n_best": self.mbr, "sample": True})
+        return Request(**self.beside({"sample": True}) | {"n_best": self.mbr, "sample": True})
+
+    def beside(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """The fields of this request as defaults of another one, without those that exclude the other's ``options``."""
+        excluded = set[str]()
+        if options.get("references"):
+            excluded.update(_WITHOUT_SEARCH)
+        if options.get("sample"):
+            excluded.update(_WITHOUT_BEAM)
+        if options.get("prefixes"):
+            excluded.add("mbr")
+        if options.get("replace_unk") is False or "replace_unk" in excluded:
+            excluded.add("unk_origin")
+        if options.get("length_penalty") in ("none", "avg"):
+            excluded.add("alpha")
+        return {each.name: getattr(self, each.name) for each in fields(self) if each.name not in excluded}
 
     def search(self, own: Search) -> Search:
         """The search settings ``own`` of a model, overridden by those of the request.
