@@ -148,15 +148,9 @@ class DeepTransition(nn.Module):
         """One step of search: y (N, D), h (N, H) -> the next h (N, H)."""
         return self.transitions(self.input(y), h, *weights(self.states))
 
-    def unroll(self, y: Tensor, h: Tensor) -> Tensor:
-        """All steps of a decoder: y (T, B, D), first h (B, H) -> h (T, B, H)."""
-        return scan(self.transitions, self.input(y), [h], mask=None, reverse=False, weights=weights(self.states))
-
-    def run(self, y: Tensor, mask: Tensor, *, reverse: bool) -> Tensor:
-        """Over the source in either direction, from a zero state: y (S, B, D), mask (S, B) -> h (S, B, H)."""
-        x = self.input(y)
-        zero = torch.zeros(x.shape[1], x.shape[2] // 3, device=x.device)
-        return scan(self.transitions, x, [zero], mask, reverse, weights(self.states))
+    def unroll(self, y: Tensor, h: Tensor, mask: Tensor | None = None, *, reverse: bool = False) -> Tensor:
+        """All steps: y (T, B, D), first h (B, H) -> h (T, B, H). An encoder has a mask (T, B), and either direction."""
+        return scan(self.transitions, self.input(y), [h], mask, reverse, weights(self.states))
 
     def transitions(self, x: Tensor, h: Tensor, *weights: Matrix) -> Tensor:
         """All transitions of one step, from the terms x (N, 3H) of the input and h (N, H) -> the next h (N, H)."""
@@ -173,7 +167,8 @@ class Encoder(nn.Module):
 
     def __init__(self, config: Config):
         super().__init__()
-        width, transitions, layer_norm = config.hidden, config.encoder_transitions, config.layer_norm
+        self.width = width = config.hidden
+        transitions, layer_norm = config.encoder_transitions, config.layer_norm
         rows = [config.embedding] + [width] * (config.bidirectional_layers - 1)
         self.chains = nn.ModuleList(
             nn.ModuleList(DeepTransition(n, width, transitions, layer_norm=layer_norm) for n in rows) for _ in range(2)
@@ -187,16 +182,16 @@ class Encoder(nn.Module):
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         """Words x (B, S, E) and mask (B, S) -> annotations C (B, S, 2H), or [C, x] for the lexical model."""
         x, steps = x.transpose(0, 1).contiguous(), mask.t()
-        tops = []
+        zero, tops = x.new_zeros(x.shape[1], self.width), []
         for way, chain in enumerate(self.chains):
             w = x
             for k, level in enumerate(cast(list[DeepTransition], chain)):
-                h = level.run(w, steps, reverse=(k + way) % 2 == 1)
+                h = level.unroll(w, zero, steps, reverse=(k + way) % 2 == 1)
                 w = w + h if k else h  # no residual connection around the first level
             tops.append(w)
         c = torch.cat(tops, dim=-1)
         for level in cast(list[DeepTransition], self.above):
-            c = c + level.run(c, steps, reverse=False)
+            c = c + level.unroll(c, zero.repeat(1, 2), steps)
         if self.lexical:
             c = torch.cat([c, x], dim=-1)
         return c.transpose(0, 1).contiguous()
