@@ -61,8 +61,9 @@ def score_candidates(
             tgt = pad([np.array(ids) for i in batch for ids in distinct[i]]).to(device)
             owners = torch.tensor([row for row, i in enumerate(batch) for _ in distinct[i]], device=device)  # (N,)
             memory, state = select(scorer.begin(src, mask), owners)
-            if isinstance(scorer, Seq2Seq):
-                log_probs = _unrolled(scorer, memory, state, tgt)
+            if isinstance(scorer, Seq2Seq):  # all words at once, but without an (N, T, V) tensor
+                hidden, output = scorer.unroll(memory, state, tgt).flatten(0, 1), scorer.output
+                log_probs = score(hidden, output.weight, output.bias, tgt.flatten())[0].view(tgt.shape)
             else:  # an ensemble cannot unroll, because it mixes probabilities at every step
                 log_probs = _stepped(scorer, memory, state, tgt)
             rows = iter(log_probs.cpu().numpy())
@@ -80,13 +81,6 @@ def _stepped(scorer: Scorer, memory: Tree, state: Tree, tgt: Tensor) -> Tensor:
         columns.append(whole(log_probs).gather(1, word[:, None]))
         y = word
     return torch.cat(columns, dim=1)
-
-
-def _unrolled(model: Seq2Seq, memory: Tree, state: Tree, tgt: Tensor) -> Tensor:
-    """Log-probabilities (N, T) of tgt (N, T), all words at once but without an (N, T, V) tensor."""
-    hidden = model.unroll(memory, state, tgt)
-    log_probs, _ = score(hidden.flatten(0, 1), model.output.weight, model.output.bias, tgt.flatten())
-    return log_probs.view(tgt.shape)
 
 
 @dataclass(frozen=True)
