@@ -414,7 +414,8 @@ def _parsed(content: bytes) -> tuple[Node, Callable[[], bytes]]:
         raise UserError("has no elements")
     for node in [*root.iter(*_VOID)]:
         _empty(node)
-    if _depth(root) > _DEEPEST:
+    steps = (1 if event == "start" else -1 for event, _ in etree.iterwalk(root, events=("start", "end")))
+    if max(accumulate(steps)) > _DEEPEST:
         raise UserError(f"has elements nested more than {_DEEPEST} deep; simplify the page")
 
     def page() -> bytes:
@@ -450,9 +451,3 @@ def _empty(node: Node) -> None:
     _put_after(node, text, inside)
     last = inside[-1] if inside else node
     last.tail = (last.tail or "") + tail
-
-
-def _depth(root: Node) -> int:
-    """How deeply elements are nested."""
-    steps = (1 if event == "start" else -1 for event, _ in etree.iterwalk(root, events=("start", "end")))
-    return max(accumulate(steps))

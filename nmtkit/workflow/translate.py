@@ -43,11 +43,6 @@ SHOWN = 5  # characters that training never saw
 NUMBER = r"\d+([.,:]\d+)*"  # a pattern to recommend
 
 
-def _always() -> bool:
-    """Reading from a list or a file never blocks."""
-    return True
-
-
 # fmt: off
 @dataclass(frozen=True, kw_only=True)
 class TranslateOptions:
@@ -77,7 +72,7 @@ class LineOptions(TranslateOptions):
 
     lines: Iterable[str | tuple[str, str]] = ()
     request: Request = BEST
-    ready: Callable[[], bool] = field(default=_always, kw_only=True)
+    ready: Callable[[], bool] = field(default=lambda: True, kw_only=True)  # a list or a file never blocks
 
 
 def models_of(options: TranslateOptions) -> "Models":
@@ -98,7 +93,7 @@ def translate_windows(
     lines: Iterable[str | tuple[str, str]],
     request: Request,
     options: TranslateOptions,
-    ready: Callable[[], bool] = _always,
+    ready: Callable[[], bool] = lambda: True,
 ) -> "Iterator[list[list[Translation]]]":
     """The translations of every line, best first, in windows of lines that are translated together.
 
