@@ -38,9 +38,9 @@ EMPTY = Answer([""], [], "")
 
 
 class Busy(Exception):
-    """The queue is full, or the server is shutting down; the client may retry after ``seconds``."""
+    """The queue is full or, by default, the server is shutting down; the client may retry after ``seconds``."""
 
-    def __init__(self, reason: str, seconds: int) -> None:
+    def __init__(self, reason: str = "the server is shutting down", seconds: int = 10) -> None:
         super().__init__(reason)
         self.seconds = seconds
 
@@ -91,7 +91,7 @@ class Engine:
         work = _Work(kind, sentences, targets)
         weight = work.weight()
         if self._stopping:
-            raise Busy("the server is shutting down", 10)
+            raise Busy()
         # An empty queue accepts a request of any size.
         if self._queued and self._queued + weight > QUEUE:
             raise Busy("the queue is full", self._seconds_left())
@@ -114,13 +114,13 @@ class Engine:
             await self._places.acquire()
         if self._stopping:
             self._places.release()  # for the next that waits
-            raise Busy("the server is shutting down", 10)
+            raise Busy()
         done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._aside.add(done)
         try:
             # Not in an executor, because Python waits for its threads before it exits.
             work = partial(function, *arguments)
-            Thread(target=_work, args=(done, work, self._places.release), daemon=True).start()
+            Thread(target=_call, args=(done, work, self._places.release), daemon=True).start()
             return await done
         finally:
             self._aside.remove(done)
@@ -131,10 +131,10 @@ class Engine:
         self._places.release()  # for all that wait for a place, one after the other
         for done in self._aside:
             if not done.done():
-                done.set_exception(Busy("the server is shutting down", 10))
+                done.set_exception(Busy())
         for work in list(self._ring):
             self._forget(work)
-            work.fail(Busy("the server is shutting down", 10))
+            work.fail(Busy())
 
     async def close(self) -> None:
         """Stop, wait for running searches, and end the threads."""
@@ -248,7 +248,7 @@ class Engine:
         return await loop.run_in_executor(self._threads, self._search, query)
 
 
-def _work(done: asyncio.Future[T], function: Callable[[], T], end: Callable[[], None]) -> None:
+def _call(done: asyncio.Future[T], function: Callable[[], T], end: Callable[[], None]) -> None:
     """In a thread: call a function, and tell its result to the event loop unless nobody waits for it any more.
 
     ``end`` is called in the event loop in any case.
