@@ -43,6 +43,11 @@ SHOWN = 5  # characters that training never saw
 NUMBER = r"\d+([.,:]\d+)*"  # a pattern to recommend
 
 
+def _always() -> bool:
+    """Reading from a list or a file never blocks."""
+    return True
+
+
 # fmt: off
 @dataclass(frozen=True, kw_only=True)
 class TranslateOptions:
@@ -72,7 +77,7 @@ class LineOptions(TranslateOptions):
 
     lines: Iterable[str | tuple[str, str]] = ()
     request: Request = BEST
-    ready: Callable[[], bool] = field(default=lambda: True, kw_only=True)  # a list or a file never blocks
+    ready: Callable[[], bool] = field(default=_always, kw_only=True)
 
 
 def models_of(options: TranslateOptions) -> "Models":
@@ -93,7 +98,7 @@ def translate_windows(
     lines: Iterable[str | tuple[str, str]],
     request: Request,
     options: TranslateOptions,
-    ready: Callable[[], bool] = lambda: True,
+    ready: Callable[[], bool] = _always,
 ) -> "Iterator[list[list[Translation]]]":
     """The translations of every line, best first, in windows of lines that are translated together.
 
