@@ -23,11 +23,12 @@ from nmtkit.lines import CARRIAGE_RETURN, at_line, conversion, parse_line, raw_l
 from nmtkit.text.hashes import pair_hash, repeated
 from nmtkit.text.manifest import read_json
 from nmtkit.text.pipeline import CONTROL
-from nmtkit.text.raw import NO_WORDS, Files, columns_of, has_words, odd_rows, pairs_of
+from nmtkit.text.raw import NO_WORDS, Files, has_words, pairs_of
 from nmtkit.text.round_trip import ENOUGH, describe_loss
 from nmtkit.text.rules import characters
 from nmtkit.text.scripts import WITHOUT_SPACES, base_language, wrong_script
 from nmtkit.text.settings import Cleaning, load_prep
+from nmtkit.text.tables import columns_of, odd_rows
 
 _FIRST_LINES = 5  # line numbers per finding
 _SAMPLE = 100_000  # pairs from which the words of each language are counted

@@ -2,10 +2,8 @@
 
 import hashlib
 import logging
-import math
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import chain, count, islice
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import chain, count
 from pathlib import Path
 from typing import NamedTuple, cast
 from unicodedata import is_normalized
@@ -19,7 +17,6 @@ from nmtkit.lines import (
     decode_line,
     file_of,
     files_in,
-    is_csv,
     parse_line,
     raw_lines,
     rows,
@@ -29,22 +26,10 @@ from nmtkit.lines import (
 from nmtkit.machine.processes import Workers
 from nmtkit.machine.progress import progress
 from nmtkit.text.settings import SetOptions
+from nmtkit.text.tables import warn_of_odd_rows
 from nmtkit.writing import real_path
 
 NO_WORDS = "no pair of the development set has words on both sides"
-HEADER = "looks like a header, which would be read as a sentence pair; remove it"
-QUOTED = (
-    "quoted as in CSV, but quotes are read as text; "
-    "export the table as tab-separated text without quotes, or rename it .csv"
-)
-
-# Words that name a column, among them the languages that small ones are most often translated from.
-_HEADERS = (
-    "source target src tgt translation traducción traduction tradução english inglés anglais inglês spanish español "
-    "castellano espagnol espanhol french francés français francês portuguese portugués portugais português"
-).split()
-_FIRST_ROWS = 10_000  # of a table, among which prep looks for odd ones
-_MANY = 10  # cells, not all of which are quotations
 
 log = logging.getLogger(__name__)
 
@@ -108,12 +93,7 @@ def read_all(
     for path in paths:
         _check_file(path)
     sides = [side for files in raw.values() for text in files.texts for side in zip(languages, text, strict=True)]
-    for table, columns in columns_of([*sides, *((languages[1], path) for path in references)]).items():
-        first = dict[str, str]()
-        for path, number, what in odd_rows(table, columns, _FIRST_ROWS):
-            first.setdefault(what, at_line(path, number))
-        for what, place in first.items():
-            log.warning(f"{place}: {what}")
+    warn_of_odd_rows([*sides, *((languages[1], path) for path in references)])
     with progress("counting lines"):
         contents = dict(zip(paths, pool.map(read, paths), strict=True))
     for path in contents:
@@ -186,55 +166,6 @@ def pairs_of(files: Files) -> Iterator[tuple[str, str]]:
 def has_words(files: Files) -> bool:
     """True if any pair has words on both sides."""
     return any(src.split() and tgt.split() for src, tgt in pairs_of(files))
-
-
-def columns_of(sides: Iterable[tuple[str, Path]]) -> dict[Path, dict[str, int]]:
-    """The tables among texts, each of which is given with its language, and the column of each language in them."""
-    tables = dict[Path, dict[str, int]]()
-    for language, (file, column) in ((language, file_of(path)) for language, path in sides):
-        if isinstance(column, int):
-            tables.setdefault(file, {}).setdefault(language, column)
-    return tables
-
-
-def odd_rows(table: Path, columns: Mapping[str, int], limit: int | None) -> Iterator[tuple[Path, int, str]]:
-    """The odd rows among the first ``limit`` of a table: the table or a column of it, the row, and what is odd.
-
-    They are longer than the first, in quotes, or a header. columns: those that are read, by language.
-    """
-    usual, as_csv = 0, is_csv(table)
-    why = "a delimiter outside quotation marks" if as_csv else "a tab in a sentence"
-    in_quotes = defaultdict[tuple[int, bytes], float](int)  # cells of a column that have these characters
-    for number, cells in enumerate(islice(rows(table), limit), 1):
-        if cells and not usual:
-            usual = max(len(cells), *columns.values())
-        if len(cells) > usual:
-            yield table, number, f"has more columns than the first line, {usual}; is there {why}?"
-        if number == 1 and (header := _header(cells, columns)):
-            yield table, number, header
-        if as_csv:
-            continue
-        if 0 < len(cells) < max(columns.values()) and b"".join(cells).count(b'"') % 2:  # for a line break in a cell
-            yield table, number, QUOTED
-        for column in columns.values():
-            cell = cells[column - 1].strip() if column <= len(cells) else b""
-            quoted = len(cell) > 1 and cell[:1] == cell[-1:] == b'"'
-            for part in (b"", b","):  # all cells, or, as Excel writes, those with a comma
-                if cell and part in cell:
-                    in_quotes[column, part] += 1 if quoted else -math.inf
-            if quoted and (b'""' in cell[1:-1] or _MANY in (in_quotes[column, b""], in_quotes[column, b","])):
-                yield Path(f"{table}:{column}"), number, QUOTED
-                break
-
-
-def _header(cells: Sequence[bytes], columns: Mapping[str, int]) -> str | None:
-    """What is wrong with the first row of a table if it names columns, perhaps others than those that are read."""
-    names = [cell.decode(errors="ignore").strip().lower() for cell in cells]
-    for language, column in columns.items():
-        if (name := language.lower()) in names and names[column - 1 : column] != [name]:
-            found = f"names column {names.index(name) + 1} {language}, which is read from column {column}"
-            return f"{found}; correct the columns or the name of the table, and remove this row"
-    return HEADER if {*_HEADERS, *map(str.lower, columns)}.intersection(names) else None
 
 
 def read(path: Path) -> Content:
