@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from nmtkit.kernels import arguments as table
 from nmtkit.kernels.door import kernel
 from nmtkit.ops import gru
 from nmtkit.ops.loop import advance, share
@@ -103,6 +104,10 @@ def results(function: Callable[..., Tensor | tuple[Tensor, ...]], given: list[Te
 def leaves_of(cell: Cell, given: list[Tensor | None]) -> list[Tensor]:
     """The floating-point tensors, which require gradients from now on."""
     return [x.requires_grad_() for x in given[: cell.learned] if x is not None]
+
+
+def test_every_cell_with_a_kernel_is_tested() -> None:
+    assert {cell.name for cell in CELLS.values()} == set(table.CELLS)
 
 
 @every_cell
