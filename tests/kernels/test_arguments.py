@@ -50,7 +50,7 @@ def given(**others: Any) -> dict[str, Any]:
     return {"sums": sums, "scales": scales, "bias": bias, "result": result, "width": 3, **others}
 
 
-needs_kernels = pytest.mark.skipif(not library.compiled(), reason="nmtkit was installed without a C compiler")
+needs_kernels = pytest.mark.skipif(not library.compiled(), reason="C kernels: pip install -e . with a C compiler")
 
 
 @needs_kernels

@@ -13,7 +13,7 @@ from nmtkit.ops.plain import PLAIN
 pytestmark = pytest.mark.usefixtures("untried")
 every = pytest.mark.parametrize("name", KERNELS)
 KNOWN = [*KERNELS, "keep", "graphs"]
-needs_kernels = pytest.mark.skipif(not library.compiled(), reason="nmtkit was installed without a C compiler")
+needs_kernels = pytest.mark.skipif(not library.compiled(), reason="C kernels: pip install -e . with a C compiler")
 
 
 def like(name: str) -> torch.Tensor:

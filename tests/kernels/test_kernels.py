@@ -37,7 +37,7 @@ def forget(threads: None) -> Iterator[None]:
         cached.cache_clear()
 
 
-needs_kernels = pytest.mark.skipif(library._library() is None, reason="nmtkit was installed without a C compiler")
+needs_kernels = pytest.mark.skipif(library._library() is None, reason="C kernels: pip install -e . with a C compiler")
 
 
 @pytest.fixture

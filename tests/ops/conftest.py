@@ -19,6 +19,6 @@ def operations(
     if request.param == "plain":
         monkeypatch.setattr(library, "compiled", lambda: False)
     elif library._library() is None:
-        pytest.skip("nmtkit was installed without a C compiler")
+        pytest.skip("C kernels: pip install -e . with a C compiler")
     else:
         shared_rows(2)
