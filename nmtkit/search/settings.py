@@ -67,7 +67,7 @@ class Search:
     def score(self, log_prob: float, length: int) -> float:
         """The value by which hypotheses are ranked, from log P and |y|, which includes EOS.
 
-        log P is at most 0, so at the same log P a longer hypothesis never ranks lower.
+        log P is at most 0, so at the same log P a longer hypothesis never ranks lower: ``reach`` relies on it.
         """
         match self.length_penalty:
             case "none":
