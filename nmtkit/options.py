@@ -10,7 +10,6 @@ import re
 import typing
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import Field, dataclass, field, fields, replace
-from numbers import Integral
 from typing import Any, Literal, ParamSpec, TypeVar, cast
 
 from nmtkit.config import convert
@@ -111,7 +110,7 @@ def check(options: Any) -> None:
 
 
 def check_value(name: str, hint: Any, value: Any, shown: Option) -> None:
-    """Raise UserError if a value is not a whole number or a word that ``hint`` asks for, or out of bounds.
+    """Raise UserError if a value is not a number or a word that ``hint`` asks for, or out of bounds.
 
     name: that of the option in the message.
     """
@@ -145,15 +144,16 @@ def mistake(config: Any) -> tuple[str, str] | None:
 
 
 def _complaint(hint: Any, value: Any, shown: Option) -> str | None:
-    """The complaint about a value that is not a whole number, not among those of its Literal, or out of bounds."""
-    whole = hint in (int, int | None)
+    """The complaint about a value that is not a number, not among those of its Literal, or out of bounds."""
+    number = next((kind for kind in (int, float) if hint in (kind, kind | None)), None)
     if isinstance(value, str):
         words = _words(hint)
-        if whole or (shown.at_least is not None and not words and str not in typing.get_args(hint)):
+        if number or (shown.at_least is not None and not words and str not in typing.get_args(hint)):
             return f": expected a number, found {value!r}"
         return f" {value}: not one of {', '.join(words)}" if words and value not in words else None
-    if whole and value is not None and (isinstance(value, bool) or not isinstance(value, Integral)):
-        return f": expected a whole number, found {type(value).__name__} {value}"
+    missing = value is None and hint != number
+    if number and not missing and (isinstance(value, bool) or not isinstance(value, int | number)):
+        return f": expected a {'whole ' * (number is int)}number, found {type(value).__name__} {value}"
     least, most = shown.at_least, shown.at_most
     if value is None or least is None or (value >= least and (most is None or value <= most)):
         return None

@@ -6,6 +6,7 @@ from dataclasses import KW_ONLY, dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import numpy as np
 import pytest
 import typer
 
@@ -77,7 +78,11 @@ def test_a_command_gets_its_options_as_a_dataclass(nmtkit: Run, taken: list[tupl
         ({"guests": [2]}, "`guests`: expected a whole number, found list [2]"),
         ({"chairs": 2.5}, "`chairs`: expected a whole number, found float 2.5"),
         ({"chairs": "x"}, "`chairs`: expected a number, found 'x'"),
+        ({"guests": np.int64(2)}, "`guests`: expected a whole number, found int64 2"),  # JSON has none
+        ({"guests": None}, "`guests`: expected a whole number, found NoneType None"),
         ({"spice": -0.5}, "`spice`: -0.5 is less than 0"),
+        ({"spice": [0.5]}, "`spice`: expected a number, found list [0.5]"),
+        ({"spice": True}, "`spice`: expected a number, found bool True"),
         ({"wine": "rose"}, "`wine` rose: not one of red, white"),
     ],
 )
