@@ -78,10 +78,10 @@ class _Quotes:
         for column in self.columns:
             cell = cells[column - 1].strip() if column <= len(cells) else b""
             quoted = len(cell) > 1 and cell[:1] == cell[-1:] == b'"'
-            for part in (b"", b","):
-                if cell and part in cell:
-                    self.cells[column, part] += 1 if quoted else -math.inf
-            if quoted and (b'""' in cell[1:-1] or _MANY in (self.cells[column, b""], self.cells[column, b","])):
+            parts = [part for part in (b"", b",") if cell and part in cell]
+            for part in parts:
+                self.cells[column, part] += 1 if quoted else -math.inf
+            if (quoted and b'""' in cell[1:-1]) or _MANY in [self.cells[column, part] for part in parts]:
                 return f":{column}"
         return None
 

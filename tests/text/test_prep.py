@@ -1620,11 +1620,13 @@ def test_quotes_around_all_cells_with_a_comma_are_those_of_excel(
     rows = [
         row for n in range(10) for row in (f'"Oh, the cat is {n}."\tLe chat a {n}.', f"The dog {n}.\tLe chien {n}.")
     ]
-    write(table, [f"{other}\tOui.", *rows])
-    prepare(find_raw(tmp_path, "en", "fr")[0], tmp_path / "data", WORDS, workers=1)
+    write(table, [f"{other}\tOui.", *rows, '"No"\tNon.'])
+    files = find_raw(tmp_path, "en", "fr")[0]
+    prepare(files, tmp_path / "data", WORDS, workers=1)
     told = [message.partition(": quoted")[0] for message in caplog.messages if "quoted" in message]
     assert told == ([] if other == "Yes, please." else [f"{table}:20, column 1"])
     if told:
+        assert [each.lines for each in examine_text(files, "en", "fr") if "quoted" in each.what] == [[20]]
         table.rename(tmp_path / "train.en-fr.csv")
         assert next(read_lines(tmp_path / "train.en-fr.csv:1")) == "Yes"
 
