@@ -262,7 +262,7 @@ SIZES = {
     "bideep-large": 150_547_969,
     "nematus-alt8-rgru8": 210_381_313,
     "nematus-low-resource": 33_897_985 + 512 * (512 + 3),  # the baseline with the map of the lexical model
-    "nematus-low-resource-250k": 33_897_985,
+    "nematus-low-resource-250k": 33_897_985 + 512 * (512 + 3),
 }
 
 
