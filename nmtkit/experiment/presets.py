@@ -10,7 +10,7 @@ import copy
 import difflib
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -63,7 +63,7 @@ def find_preset(name: str, argument: str = "model") -> Preset:
     Raises UserError that the value of ``argument`` is none, with similar names.
     """
     presets = _presets()
-    name = DEFAULT if name == "small" else name
+    name = _full(name)
     system = presets.get(name.removesuffix(SMALL))
     if system is not None and system.small is not None and name.endswith(SMALL):
         return system.small
@@ -75,6 +75,11 @@ def find_preset(name: str, argument: str = "model") -> Preset:
         hint = f"did you mean {', '.join(near)}? " if near else ""
         raise UserError(f"`{argument}` {name}: no such preset; {hint}`nmtkit models` lists them")
     return presets[name]
+
+
+def _full(name: str) -> str:
+    """The name of the preset that "small" is short for, or the name itself."""
+    return DEFAULT if name == "small" else name
 
 
 def load_preset(name: str) -> dict[str, Any]:
@@ -89,12 +94,9 @@ def describe_preset(name: str) -> str:
     A value that differs from the base has the comment ``(base: VALUE)``, and a value that the base lacks ``(new)``.
     Comments of the system and, for a small version, of the file's ``small`` replace those of the base.
     """
-    name = DEFAULT if name == "small" else name
-    preset, system = find_preset(name), f"systems.{name.removesuffix(SMALL)}."
+    preset, system = find_preset(name), f"systems.{_full(name).removesuffix(SMALL)}."
     text = _text(preset.file)
-    comments = _comments(text, system)
-    if name.endswith(SMALL):
-        comments |= _comments(text, "small.") | _comments(text, f"{system}small.")
+    comments = _comments(text, [system] if preset.small else [system, "small.", f"{system}small."])
     for path, last, value, _ in _additions(preset.changes, preset.base):
         key = path + last
         text = _insert(text, key, value, next((c for k, c in comments.items() if f"{k}.".startswith(f"{key}.")), ""))
@@ -115,14 +117,15 @@ def describe_preset(name: str) -> str:
     return configs.dump_yaml({"paper": preset.paper}) + re.sub(r"(?m)^  ", "", base).rstrip() + "\n"
 
 
-def _comments(text: str, path: str) -> dict[str, str]:
-    """The comment of each key below ``path``; within ``systems``, only of a key that has its line to itself."""
+def _comments(text: str, paths: Sequence[str]) -> dict[str, str]:
+    """The comment of each key below ``paths``, the last path first; in ``systems``, only of a key alone on its line."""
     places = configs.places(text)
     lines = {key: text.count("\n", 0, place.start) for key, place in places.items()}
     keys = Counter(lines.values())
     rest = {key: text[place.stop : text.index("\n", place.stop)] for key, place in places.items()}
     return {
         key.removeprefix(path): rest[key].partition("#")[2]
+        for path in paths
         for key in places
         if key.startswith(path) and "#" in rest[key] and (path == "small." or keys[lines[key]] == 1)
     }

@@ -135,6 +135,8 @@ def test_a_small_version_says_whether_it_was_trained() -> None:
     assert (untrained["task"], untrained["score"]) == (UNTRAINED, None)
     assert trained["section"] == "small version of bideep, Table 4, BiDeep"
     assert sum(find_preset(name + SMALL).paper["task"] == TRAINED for name in preset_names()) == 16
+    small = [find_preset(name + SMALL).paper for name in preset_names()]
+    assert all(("recipes/" in paper["task"]) == (paper["score"] is not None) for paper in small)  # says where
     scores = {name: find_preset(name + SMALL).paper["score"] for name in preset_names() if "low-resource" in name}
     assert scores == {"nematus-low-resource": 17.5, "nematus-low-resource-250k": 23.1}  # recipes/low-resource/README.md
 
