@@ -101,6 +101,7 @@ def test_every_command_that_finds_something_out_returns_it(made: Path) -> None:
     assert flows["rnnsearch"] != flows["model.attention=4"]  # the change has precedence over the settings
     page = nmtkit.report(run, data=data, output=made / "report.html", lines=[2, 1], count=1)
     assert page.read_text().startswith("<!doctype html>")
+    assert "sacreBLEU 13a, 1 reference" in page.read_text()  # of the development set, from the run's log
     with pytest.raises(UserError, match=r"^`types` needs `contrast`$"):
         nmtkit.report(run, data=data, types=["a"])
     with pytest.raises(UserError, match=r"^`lines` 4: expected numbers from 1 to 3, separated by commas$"):
