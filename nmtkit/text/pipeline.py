@@ -18,12 +18,12 @@ from nmtkit.text.casing import lower
 from nmtkit.text.command import Command
 from nmtkit.text.scripts import base_language
 from nmtkit.text.sentencepieces import MARK, SentencePieces
-from nmtkit.text.settings import MOSES, Side, in_form, load_prep
+from nmtkit.text.settings import MOSES, Side, in_form, load_prep, restored
 from nmtkit.text.truecasing import Truecaser, detruecased
 from nmtkit.writing import copy_file
 
-# Invisible characters that are not white space to str.split.
-CONTROL = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f]")
+# Invisible characters that are not white space to str.split, and are not ``restored``.
+CONTROL = re.compile("[\x00-\x08\x0e-\x1b\x7f\x81\x8d\x8f\x90\x9d]")
 
 RUN_COMMANDS = "NMTKIT_RUN_COMMANDS"
 
@@ -152,7 +152,7 @@ class TextPipeline:
     def text(self, tokens: list[str]) -> str:
         """Detokenised text: subwords joined, truecasing undone, punctuation attached, without control characters."""
         text = self._detokenized(self.words(tokens))
-        return text if text.isprintable() else CONTROL.sub("", text)
+        return text if text.isprintable() else CONTROL.sub("", restored(text))
 
     def _detokenized(self, words: list[str]) -> str:
         if self.truecaser is not None:
@@ -167,10 +167,10 @@ class TextPipeline:
 
 
 def one_line(text: str) -> str:
-    """The text with spaces for line breaks, and without control characters and byte order marks."""
+    """The ``restored`` text with spaces for line breaks, and without control characters and byte order marks."""
     if text.isprintable():  # a fast test for most lines
         return text
-    return CONTROL.sub("", _LINE_BREAKS.sub(" ", text)).replace("\ufeff", "")
+    return CONTROL.sub("", _LINE_BREAKS.sub(" ", restored(text))).replace("\ufeff", "")
 
 
 def letters(token: str) -> str:

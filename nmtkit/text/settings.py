@@ -118,10 +118,25 @@ class SetOptions:
 
 AS_GIVEN = SetOptions()
 
+# Quotation marks, dashes and some letters of Windows-1252, by the control character with the same byte in Latin-1.
+WINDOWS = {
+    byte: character
+    for byte in range(0x80, 0xA0)
+    if byte != 0x85 and (character := bytes([byte]).decode("cp1252", errors="ignore"))
+}
+
 
 def in_form(side: Side, text: str) -> str:
-    """A text in the Unicode normal form of a side."""
-    return text if side.form is None else unicodedata.normalize(side.form, text)
+    """A text in the Unicode normal form of a side, with ``restored`` characters."""
+    return restored(text) if side.form is None else unicodedata.normalize(side.form, restored(text))
+
+
+def restored(text: str) -> str:
+    """A text with the characters of Windows-1252 for the control characters that they become if read as Latin-1.
+
+    Browsers, too, read these control characters so (WHATWG, Encoding Standard), but not the line break U+0085.
+    """
+    return text if text.isprintable() else text.translate(WINDOWS)
 
 
 def load_prep(folder: Path) -> Prep:

@@ -15,8 +15,8 @@ from nmtkit.errors import UserError
 from nmtkit.machine.processes import CAN_FORK, Workers
 from nmtkit.text.bpe import Segmenter, learn_merges
 from nmtkit.text.moses import has_moses_rules
-from nmtkit.text.pipeline import TextPipeline, copy_prep
-from nmtkit.text.settings import Cleaning, Prep, Side, load_prep
+from nmtkit.text.pipeline import TextPipeline, copy_prep, one_line
+from nmtkit.text.settings import Cleaning, Prep, Side, in_form, load_prep
 from nmtkit.text.truecasing import Truecaser
 
 CORPUS = "the lower lowest newer wider new low a@@ b@@b < / s > <s> été über" * 3
@@ -101,6 +101,19 @@ def test_a_blank_line_has_no_tokens_and_no_tokens_are_a_blank_line(blank: str) -
 def test_line_separators_become_spaces_and_control_characters_are_deleted() -> None:
     for side in (Side("en", segmentation="words"), plain()):
         assert TextPipeline(side).tokens("a\u2028b\x85c\rd\te\x0bf \ufeffg\x00h\x7fi") == "a b c d e f ghi".split()
+
+
+@pytest.mark.parametrize("tokenizer", ["reversible", "none"])
+@pytest.mark.parametrize("form", ["NFC", None])
+def test_windows_1252_that_was_read_as_latin_1_comes_back_as_it_was_written(tokenizer: Any, form: Any) -> None:
+    pipeline = TextPipeline(Side("de", tokenizer=tokenizer, normalize=False, segmentation="words", form=form))
+    line = "„Hausräumung‘ – ‚nein‘ – 5 €“, schrieb Žižek ‰"
+    broken = line.encode("cp1252").decode("latin1")
+    assert not broken.isprintable()
+    assert pipeline.tokens(broken) == pipeline.tokens(line)
+    assert pipeline.text(pipeline.tokens(broken)) == pipeline.text(broken.split()) == line
+    assert in_form(pipeline.side, broken) == line
+    assert one_line("a\x81\x8d\x8f\x90\x9db") == "ab"  # which Windows-1252 lacks
 
 
 def test_a_vocabulary_with_control_characters_writes_none() -> None:

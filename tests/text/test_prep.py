@@ -99,6 +99,24 @@ def test_tables_make_the_same_folder_as_files_of_their_columns(raw: dict[str, Fi
             assert (tmp_path / "from-tables" / name).read_bytes() == (tmp_path / "from-files" / name).read_bytes()
 
 
+def test_pairs_with_windows_1252_that_was_read_as_latin_1_are_prepared_as_it_was_written(tmp_path: Path) -> None:
+    english, french = ["The cat’s “house”.", "It’s 5 € – no."] * 20, ["La « maison » du chat…", "Non : 5 €, l’œuf"] * 20
+    for name, broken in (("written", lambda line: line), ("broken", as_latin_1)):
+        folder = tmp_path / name
+        folder.mkdir()
+        for split in ("train", "dev"):
+            write(folder / f"{split}.en", list(map(broken, english)))
+            write(folder / f"{split}.fr", [broken(line.replace("…", "...")) for line in french])
+        report = prepare(find_raw(folder, "en", "fr")[0], folder / "data", BPE, workers=1)
+        assert report.manifest["pairs"]["train"] == 40
+    for name in ("train.src", "train.tgt", "dev.src", "dev.tgt", "bpe.src"):
+        assert (tmp_path / "written/data" / name).read_bytes() == (tmp_path / "broken/data" / name).read_bytes()
+
+
+def as_latin_1(line: str) -> str:
+    return line.encode("cp1252").decode("latin1")
+
+
 def write(path: Path, lines: list[str]) -> None:
     path.write_text("".join(line + "\n" for line in lines), encoding="utf-8", newline="\n")
 
