@@ -23,6 +23,7 @@ from nmtkit.errors import UserError, counted
 _BLOCK = 1 << 17
 _COLUMN = re.compile(r"(.+?(\.(?i:tsv|csv)(?:\.gz|\.zst)?)?):([1-9][0-9]*)")
 SEPARATOR = re.compile(r'("?)sep=([,;\t|])\1(?:\r\n?|\n)')  # tells Excel the delimiter, and is no row
+_CODE = {"bpt", "ept", "it", "ph", "ut"}  # the inline elements of TMX whose content is code
 _TMX = re.compile(r"(.+\.(?i:tmx)(?:\.gz|\.zst)?):([^:/]+)")
 _FOLDER = re.compile(rf"(.+?)/?:({naming.LANGUAGE})")
 _XML_LANG = "{http://www.w3.org/XML/1998/namespace}lang"
@@ -258,11 +259,11 @@ def _tag(language: str) -> str:
 
 
 def _without_code(element: Element) -> str:
-    """The text of a segment of TMX, whose inline elements are code, except for highlighted words and line breaks."""
+    """The text of a segment of TMX, with that of inline elements that do not hold code, as ``hi`` and XLIFF's ``g``."""
     parts = [element.text or ""]
     for child in element:
         code = " " if child.get("type") == "lb" else ""
-        parts += [_without_code(child) if child.tag == "hi" else code, child.tail or ""]
+        parts += [code if child.tag in _CODE else _without_code(child), child.tail or ""]
     return "".join(parts)
 
 

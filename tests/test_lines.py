@@ -153,6 +153,12 @@ def test_a_translation_memory_may_have_a_namespace_and_utf_8_by_another_name(
     assert list(read_lines(f"{tmp_path}/text.tmx:gn")) == ["Peteĩ ha mokõi.", "", "Irundy, po. Poteĩ."]
 
 
+def test_a_translation_memory_may_have_the_inline_elements_of_xliff(tmp_path: Path) -> None:
+    written = '<g id="1">Uno <mrk mtype="x">&amp;</mrk></g><x id="2"/> d<g id="3"><ph>&lt;br/&gt;</ph>o</g>s.'
+    (tmp_path / "text.tmx").write_text(MEMORY.replace("Uno &amp; dos.", written))
+    assert list(read_lines(f"{tmp_path}/text.tmx:es")) == ["Uno & dos.", "¡Tres!", ""]
+
+
 XML_TEXT = st.text(st.sampled_from(re.sub("[\x00-\x08\x0b\x0c\x0e-\x1f]", "", STRANGE) + "\n<&"))
 
 

@@ -691,7 +691,7 @@ async function translateFile(file, columns) {
     tell(`${file.name} has been translated.`);
   } catch (error) {
     if (!(error instanceof RequestError)) throw error;
-    tell(error.reason, true);
+    tell(asSentence(error.reason), true);
   } finally {
     find("open").disabled = false;
   }
