@@ -94,6 +94,7 @@ def no_pipe(*descriptors):
     raise OSError(10038, "not a socket")
 
 os.open, select.select, shutil._use_fd_functions = no_folder, no_pipe, False
+shutil._rmtree_impl = shutil._rmtree_unsafe  # in place of _use_fd_functions since Python 3.14
 """
 
 # From raw text to a translation of what comes by a pipe.

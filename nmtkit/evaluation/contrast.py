@@ -54,7 +54,9 @@ def read_json(path: Path) -> list[Entry]:
     """The entries of a JSON file, also .gz or .zst. Raises UserError that names an invalid entry."""
     try:
         values = json.loads(b"".join(raw_lines(path)))
-    except (ValueError, RecursionError) as error:
+    except RecursionError:
+        raise UserError(f"{path}: not JSON: nested too deeply") from None
+    except ValueError as error:
         raise UserError(f"{path}: not JSON: {error}") from None
     if not isinstance(values, list) or not values:
         raise UserError(f"{path}: expected a JSON list of entries, as in LingEval97")
