@@ -259,11 +259,11 @@ def _tag(language: str) -> str:
 
 
 def _without_code(element: Element) -> str:
-    """The text of a segment of TMX, with that of inline elements that do not hold code, as ``hi`` and XLIFF's ``g``."""
+    """The text of a segment of TMX without code, and with spaces for line breaks; XLIFF's ``g`` is no code."""
     parts = [element.text or ""]
     for child in element:
-        code = " " if child.get("type") == "lb" else ""
-        parts += [code if child.tag in _CODE else _without_code(child), child.tail or ""]
+        text = "" if child.tag in _CODE else _without_code(child)
+        parts += [text or " " * (child.get("type") == "lb"), child.tail or ""]
     return "".join(parts)
 
 

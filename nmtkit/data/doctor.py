@@ -4,7 +4,6 @@ Texts are read a few times as streams; memory holds the development and test set
 """
 
 import math
-import re
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -27,7 +26,7 @@ from nmtkit.text.raw import NO_WORDS, Files, has_words, pairs_of
 from nmtkit.text.round_trip import ENOUGH, describe_loss
 from nmtkit.text.rules import characters
 from nmtkit.text.scripts import WITHOUT_SPACES, base_language, wrong_script
-from nmtkit.text.settings import WINDOWS, Cleaning, load_prep
+from nmtkit.text.settings import Cleaning, load_prep, restored
 from nmtkit.text.tables import columns_of, odd_rows
 
 _FIRST_LINES = 5  # line numbers per finding
@@ -38,7 +37,6 @@ _FREQUENT = 0.01  # share of a file's lines that a frequent character is in
 _MOST_UNSEEN = 5  # characters per file, because a text in another script has many
 _MANY_UNKNOWN = 0.05  # of a split's tokens
 _NO_TEST = "no pair of the test set has words on both sides"
-_WINDOWS = re.compile(f"[{''.join(map(chr, WINDOWS))}]")
 _NOTHING = "nothing to train on: no pair has words on both sides and no control characters"
 
 
@@ -191,11 +189,11 @@ def _line_faults(text: str, advice: str) -> Iterator[str]:
         yield f"more than {Cleaning.max_length} words"
     if "\0" in text and "utf-16" in advice:  # Latin text in UTF-16 is valid UTF-8 with zeros
         yield f"control characters; {advice}"
-    elif _WINDOWS.search(text):
-        remedy = "convert the original with: iconv -f cp1252 -t utf-8"
-        yield f"characters that prep restores: Windows-1252 read as Latin-1; {remedy}"
     elif CONTROL.search(text):
         yield "control characters"
+    elif restored(text) != text:
+        remedy = "convert the original with: iconv -f cp1252 -t utf-8"
+        yield f"characters that prep restores: Windows-1252 read as Latin-1; {remedy}"
 
 
 class _Languages:

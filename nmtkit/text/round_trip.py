@@ -38,7 +38,9 @@ def round_trip(pipeline: TextPipeline, lines: Iterable[str]) -> RoundTrip:
     side, total, changed = pipeline.side, 0, list[tuple[str, str]]()
     for line in lines:
         total += 1
-        written = in_form(side, lower(line, side.case) if side.lowercase else line)
+        written = in_form(side, line)
+        if side.lowercase:
+            written = lower(written, side.case)
         back = pipeline.text(pipeline.tokens(line))
         if written.split() != back.split():
             changed.append((line, back))

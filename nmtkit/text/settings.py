@@ -119,7 +119,7 @@ class SetOptions:
 AS_GIVEN = SetOptions()
 
 # Quotation marks, dashes and some letters of Windows-1252, by the control character with the same byte in Latin-1.
-WINDOWS = {
+_WINDOWS = {
     byte: character
     for byte in range(0x80, 0xA0)
     if byte != 0x85 and (character := bytes([byte]).decode("cp1252", errors="ignore"))
@@ -132,11 +132,11 @@ def in_form(side: Side, text: str) -> str:
 
 
 def restored(text: str) -> str:
-    """A text with the characters of Windows-1252 for the control characters that they become if read as Latin-1.
+    """A text with the characters of Windows-1252 instead of the control characters that they become read as Latin-1.
 
-    Browsers, too, read these control characters so (WHATWG, Encoding Standard), but not the line break U+0085.
+    The line break U+0085 stays. Browsers, too, read Latin-1 as Windows-1252 (WHATWG, Encoding Standard).
     """
-    return text if text.isprintable() else text.translate(WINDOWS)
+    return text if text.isprintable() else text.translate(_WINDOWS)
 
 
 def load_prep(folder: Path) -> Prep:

@@ -214,6 +214,13 @@ def test_windows_1252_that_was_read_as_latin_1_is_found(tmp_path: Path) -> None:
     assert str(finding).endswith("Windows-1252 read as Latin-1; convert the original with: iconv -f cp1252 -t utf-8")
 
 
+def test_control_characters_that_prep_cannot_restore_are_named_first(tmp_path: Path) -> None:
+    sides = corpus(tmp_path)
+    sides["train"][0][8] = "\x93the cat\x94 \x07sleeps".encode()
+    (finding,) = examine(tmp_path, sides)
+    assert str(finding).endswith(": control characters")
+
+
 def test_another_apostrophe_than_in_the_training_text_is_found(tmp_path: Path) -> None:
     sides = corpus(tmp_path)
     sides["train"][1][7] = b"l'ami"

@@ -1,6 +1,7 @@
 import random
 import sys
 from collections import Counter
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from nmtkit.machine.processes import CAN_FORK, Workers
 from nmtkit.text.bpe import Segmenter, learn_merges
 from nmtkit.text.moses import has_moses_rules
 from nmtkit.text.pipeline import TextPipeline, copy_prep, one_line
+from nmtkit.text.round_trip import round_trip
 from nmtkit.text.settings import Cleaning, Prep, Side, in_form, load_prep
 from nmtkit.text.truecasing import Truecaser
 
@@ -113,6 +115,8 @@ def test_windows_1252_that_was_read_as_latin_1_comes_back_as_it_was_written(toke
     assert pipeline.tokens(broken) == pipeline.tokens(line)
     assert pipeline.text(pipeline.tokens(broken)) == pipeline.text(broken.split()) == line
     assert in_form(pipeline.side, broken) == line
+    lowercased = TextPipeline(replace(pipeline.side, lowercase=True))
+    assert round_trip(lowercased, [broken, line]).same == 2
     assert one_line("a\x81\x8d\x8f\x90\x9db") == "ab"  # which Windows-1252 lacks
 
 
