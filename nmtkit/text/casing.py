@@ -2,7 +2,7 @@
 
 from nmtkit.text.scripts import base_language
 
-_DOTLESS = frozenset(("az", "crh", "gag", "tr"))  # i and İ are a pair of letters, and ı and I
+_DOTLESS = frozenset(("az", "azj", "crh", "gag", "tr"))  # i and İ are a pair of letters, and ı and I
 
 
 def lower(text: str, language: str) -> str:

@@ -5,15 +5,15 @@ from functools import cache
 
 import regex
 from langcodes import Language
-from langcodes.data_dicts import LIKELY_SUBTAGS
+from langcodes.data_dicts import LANGUAGE_REPLACEMENTS, LIKELY_SUBTAGS
 
 # Languages in which the reversible tokenizer makes each character a token, and all that are written without spaces
 # between words. Tibetan and Dzongkha have none either, but a mark after each syllable, which is a token.
-CHARACTERS = ("zh", "cmn", "lzh", "wuu", "yue", "ja")
+CHARACTERS = ("zh", "cmn", "gan", "hsn", "lzh", "wuu", "yue", "ja")
 WITHOUT_SPACES = (*CHARACTERS, "bo", "dz", "khb", "km", "lo", "mnw", "my", "nod", "shn", "th", "tts")
 SYLLABLES = ("bo", "dz")
-# The end of a sentence in any script. The Ethiopic full stop is often written as two word spaces.
-TERMINAL = r"(?:[\p{Sentence_Terminal}…]|፡፡)"
+# The end of a sentence in any script. The Ethiopic full stop is often written as two word spaces; ၊ is a comma.
+TERMINAL = r"(?:(?!၊)[\p{Sentence_Terminal}…]|፡፡)"
 
 # Codes of ISO 15924. CLDR names one script for each language; some are combinations, and some languages use several.
 _PARTS = {
@@ -38,8 +38,9 @@ _LETTER = regex.compile(rf"(?V1)[\p{{L}}--[{_COMMON}]]")
 
 
 def base_language(language: str) -> str:
-    """The code of a language without its script and region: pt for pt-BR."""
-    return re.split("[-_]", language)[0].lower()
+    """The code of a language without its script and region, of two letters if there is one: pt for pt-BR and por."""
+    code = re.split("[-_]", language)[0].lower()
+    return LANGUAGE_REPLACEMENTS.get(code, code).split("-")[0] if len(code) == 3 else code
 
 
 def right_to_left(language: str) -> bool:

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from nmtkit.errors import UserError
-from nmtkit.text.scripts import base_language
+from nmtkit.text.scripts import CHARACTERS, base_language
 
 MARK = "\u2581"  # begins the first piece of each word
 _CACHED_WORDS = 200_000  # about 100 MB
 _THREADS = 4  # fixed, because the number of threads changes rounding
 # Languages with thousands of characters: character coverage 0.9995.
-_MANY_CHARACTERS = ("zh", "yue", "ja", "ko")
+_MANY_CHARACTERS = (*CHARACTERS, "ko")
 
 
 class SentencePieces:

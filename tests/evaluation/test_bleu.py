@@ -142,6 +142,8 @@ def test_blank_lines_are_scored(metric: str) -> None:
         ("yue-HK", "sacreBLEU-zh", "zh"),
         ("ja", "sacreBLEU-char", "char"),
         ("th", "sacreBLEU-char", "char"),
+        ("zho_Hans", "sacreBLEU-zh", "zh"),
+        ("khm", "sacreBLEU-char", "char"),
     ],
 )
 def test_bleu_of_text_without_spaces_between_words_counts_characters(language: str, name: str, tokenizer: str) -> None:

@@ -17,7 +17,7 @@ def test_lower_case_is_unicode_s_in_most_languages(text: str, language: str) -> 
     assert lower(text, language) == text.lower()
 
 
-@pytest.mark.parametrize("language", ["tr", "tr-TR", "az", "crh"])
+@pytest.mark.parametrize("language", ["tr", "tr-TR", "tur_Latn", "az", "azj", "crh"])
 def test_turkish_has_two_letters_i(language: str) -> None:
     assert lower("Iğdır İyi IŞIK", language) == "ığdır iyi ışık"
     assert [capitalised(word, language) for word in ("iyi", "ışık", "su", "")] == ["İyi", "Işık", "Su", ""]

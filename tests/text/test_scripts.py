@@ -1,7 +1,7 @@
 import pytest
 
 from nmtkit.text.rules import broken_rule
-from nmtkit.text.scripts import right_to_left, wrong_script
+from nmtkit.text.scripts import base_language, right_to_left, wrong_script
 from nmtkit.text.settings import Cleaning, Prep, Side
 
 
@@ -49,6 +49,19 @@ from nmtkit.text.settings import Cleaning, Prep, Side
 )
 def test_a_side_is_in_the_wrong_script_if_most_of_its_letters_are(language: str, text: str, wrong: bool) -> None:
     assert wrong_script(text, language) == wrong
+
+
+def test_a_language_is_the_same_by_its_codes_of_two_and_three_letters() -> None:
+    codes = {"pt": "pt-BR pt_BR PT por por_Latn", "th": "tha_Thai", "zh": "zho_Hans chi zh-Hant", "bo": "bod tib"}
+    codes |= {"azb": "azb_Arab", "yue": "yue_Hant", "x": "x", "xxx": "xxx", "und": "und"}
+    for base, each in codes.items():
+        assert {*map(base_language, each.split())} == {base}
+
+
+def test_pairs_without_spaces_are_compared_in_characters_by_any_code() -> None:
+    prep = Prep(Side("tha_Thai", tokenizer="reversible"), Side("eng_Latn", tokenizer="reversible"))
+    english = "My older brother went to the market in the morning .".split()
+    assert broken_rule("", ["พี่ชายของฉันไปตลาดในตอนเช้า"], english, prep, frozenset()) is None
 
 
 def test_each_side_of_a_pair_is_judged_by_its_own_language() -> None:
