@@ -1,18 +1,20 @@
 """Splitting texts into sentences, and the white space between these."""
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import regex
 from sentencex import segment
 
-from nmtkit.text.scripts import CHARACTERS, WITHOUT_SPACES, base_language
+from nmtkit.text.scripts import CHARACTERS, base_language
 
 _WINDOW = 4_000  # characters
 # The ends of sentences that sentencex does not know: Khmer, Tibetan before a space, and the Ethiopic full stop as two
 # word spaces.
 _END = regex.compile(r"(?V1)(?<=[។៕]|፡፡|།(?=\s))(?=\s*\S)")
+# Burmese marks at which sentencex ends a sentence: the comma, and "of".
+_INSIDE = ("၊", "၏")
 
 
 class Span(NamedTuple):
@@ -33,10 +35,10 @@ def sentences(text: str, language: str, split: bool) -> list[Span]:
     A line break or tab ends a sentence. sentencex splits the lines; for languages that it does not know it uses the
     rules of a related language or of English.
     """
-    spans, line_start, text = [], 0, text.replace("\t", "\n")
+    spans, line_start, text, base = [], 0, text.replace("\t", "\n"), base_language(language)
     for line, with_end in zip(text.splitlines(), text.splitlines(keepends=True), strict=True):
         start = line_start
-        for piece in _segmented(line, language) if split and line.strip() else [line]:
+        for piece in _whole(_segmented(line, base)) if split and line.strip() else [line]:
             if stripped := piece.strip():
                 first = start + piece.index(stripped)
                 spans.append(Span(first, first + len(stripped)))
@@ -57,18 +59,27 @@ def _segmented(line: str, language: str) -> Iterator[str]:
         yield from _END.splititer(piece)
 
 
+def _whole(pieces: Iterable[str]) -> Iterator[str]:
+    """The sentences of which these are pieces, which may end with a mark that is ``_INSIDE``."""
+    parts = list[str]()
+    for piece in pieces:
+        parts.append(piece)
+        if not piece.rstrip().endswith(_INSIDE):
+            yield "".join(parts)
+            parts.clear()
+    yield "".join(parts)
+
+
 def between(text: str, spans: Sequence[Span], source: str, target: str) -> list[str]:
     """The text before each sentence and after the last one, for use between their translations.
 
-    If there is no space between two sentences, as in Chinese, a language with spaces gets one. A single space between
-    sentences of a language with spaces is left out in Chinese and Japanese.
+    If there is no space between two sentences, as in Chinese and Japanese, other languages get one, because Thai, too,
+    has spaces between sentences. A single space between sentences of another language is left out in these two.
     """
     starts, ends = [*(span.start for span in spans), len(text)], [0, *(span.end for span in spans)]
     gaps = [text[end:start] for end, start in zip(ends, starts, strict=True)]
     src, tgt = base_language(source), base_language(target)
-    instead = {} if tgt in WITHOUT_SPACES else {"": " "}
-    if tgt in CHARACTERS and src not in WITHOUT_SPACES:
-        instead = {" ": ""}
+    instead = {"": " "} if tgt not in CHARACTERS else {" ": ""} if src not in CHARACTERS else {}
     return [instead.get(gap, gap) if 0 < number < len(spans) else gap for number, gap in enumerate(gaps)]
 
 

@@ -50,6 +50,8 @@ def test_unsplit_text_has_a_sentence_for_each_line_that_is_not_blank() -> None:
     [
         ("en", "Dr. Smith paid $3.50, e.g. for tea.|He left."),
         ("de", "Am 3. Mai kam z. B. Dr. Maier.|Er blieb."),
+        ("de_AT", "Am 3. Mai kam z. B. Dr. Maier.|Er blieb."),
+        ("deu_Latn", "Am 3. Mai kam z. B. Dr. Maier.|Er blieb."),
         ("zh", "你好。|世界！"),
         ("ar", "كيف حالك؟|أنا بخير."),
     ],
@@ -62,6 +64,7 @@ def test_abbreviations_end_no_sentence(language: str, text: str) -> None:
 def test_sentences_without_spaces_between_them_get_some_in_a_language_that_has_them() -> None:
     spans = [Span(0, 3), Span(3, 6)]
     assert between("你好。世界！\n", spans, "zh", "en") == ["", " ", "\n"]
+    assert between("你好。世界！\n", spans, "zh", "km") == ["", " ", "\n"]
     for language in ("ja", "zh-TW", "zh_Hant"):
         assert between("你好。世界！\n", spans, "ja", language) == ["", "", "\n"]
 
@@ -70,6 +73,8 @@ def test_sentences_of_chinese_have_no_spaces_between_them() -> None:
     spans = [Span(0, 2), Span(3, 5), Span(6, 8)]
     assert between("A. B.\nC.", spans, "en", "zh") == ["", "", "\n", ""]
     assert between("A. B.\nC.", spans, "en", "th") == ["", " ", "\n", ""]  # a space ends a sentence
+    assert between("A. B.\nC.", spans, "my", "zho_Hans") == ["", "", "\n", ""]
+    assert between("A. B.\nC.", spans, "ja", "zh") == ["", " ", "\n", ""]
 
 
 @pytest.mark.parametrize(
@@ -78,6 +83,7 @@ def test_sentences_of_chinese_have_no_spaces_between_them() -> None:
         ("km", "ខ្ញុំស៊ីបាយ។|គាត់ទៅផ្ទះ៕|ចប់"),
         ("am", "ብዙ ሰው።|ሌላ ሰው ፡፡|ሦስት"),
         ("bo", "བོད་ཡིག།|བོད་སྐད།"),
+        ("my", "မြန်မာနိုင်ငံ၏ မြို့တော်၊ နေပြည်တော်။|သူသွား၏။"),  # a comma and "of" end no sentence
     ],
 )
 def test_sentences_end_as_the_script_ends_them(language: str, text: str) -> None:
