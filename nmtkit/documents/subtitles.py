@@ -150,7 +150,8 @@ def _put_sentence(cues: Sequence[_Cue], translated: Segment) -> None:
 
 def _cuts(text: str, weights: Sequence[int]) -> list[int]:
     """Where to cut a text into parts of at least a word whose lengths are roughly proportional to ``weights``."""
-    words = [match.end() for match in re.finditer(r"\S\s+(?=\S)", text)] or list(range(1, len(text)))
+    words = [match.end() for match in re.finditer(r"\S\s+(?=\S)", text)]
+    words = words or [match.end() for match in regex.finditer(r"\X(?=.)", text)]
     cuts, done, first = list[int](), 0, 0
     for number, weight in enumerate(weights[:-1], 1):
         done += weight

@@ -92,6 +92,7 @@ def test_words_without_spaces_are_divided_between_letters() -> None:
     file = read("a.srt", srt("one two", "three."))
     [segment] = file.segments
     assert cues(file.write([replace(segment, text="一二三四", marks=())])) == ["一二", "三四"]
+    assert cues(file.write([replace(segment, text="ไปที่นี่", marks=())])) == ["ไปที่", "นี่"]  # and not in a letter
 
 
 def test_a_cue_has_as_many_lines_as_before_about_as_long_as_each_other() -> None:
