@@ -23,7 +23,8 @@ T = TypeVar("T")
 
 _CLOSING = "[\"'»”’)\\]}」』）]"  # may follow a mark before the next word
 SENTENCE_END = regex.compile(f"{TERMINAL}{_CLOSING}*$")
-_PUNCTUATION = re.compile(f"[,;:–—、，；：]$|{_CLOSING}$")
+# In Ethiopic, ፡ is a space between words.
+_PUNCTUATION = regex.compile(rf"(?V1)[\p{{Terminal_Punctuation}}–—--፡]$|{_CLOSING}$")
 _CLOSER = re.compile(f"{_CLOSING}+")
 
 

@@ -46,6 +46,10 @@ def pieces(text: str, limit: int) -> list[str]:
         ("a , b ። c d", 5, ["a , b ።", "c d"]),
         ("a , b ￭፡፡ c d", 5, ["a , b ￭፡፡", "c d"]),
         ("a , b ￭។ c d", 5, ["a , b ￭។", "c d"]),
+        ("a b c d ￭، e", 5, ["a b c d ￭،", "e"]),
+        ("a b c ￭་ d ￭། e", 6, ["a b c ￭་ d ￭།", "e"]),
+        ("a b ￭၊ c ￭။ d", 5, ["a b ￭၊ c ￭။", "d"]),  # a comma and a full stop
+        ("a b ￭፡￭ c ￭፣ d", 5, ["a b ￭፡￭ c ￭፣", "d"]),  # a space and a comma
         ("a b c . ” d , e f g h i j k", 10, ["a b c . ”", "d , e f g h i j k"]),
         ("a b c d e f", 5, ["a b c", "d e f"]),
         ("a low@@ er b c", 4, ["a low@@ er", "b c"]),
