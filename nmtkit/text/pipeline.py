@@ -16,7 +16,7 @@ from nmtkit.text import reversible
 from nmtkit.text.bpe import Segmenter
 from nmtkit.text.casing import lower
 from nmtkit.text.command import Command
-from nmtkit.text.scripts import base_language
+from nmtkit.text.scripts import CHARACTERS, base_language
 from nmtkit.text.sentencepieces import MARK, SentencePieces
 from nmtkit.text.settings import MOSES, Side, in_form, load_prep, restored
 from nmtkit.text.truecasing import Truecaser, detruecased
@@ -148,6 +148,16 @@ class TextPipeline:
     def word_numbers(self, tokens: list[str]) -> list[int]:
         """The index of the word that each token belongs to, from 0."""
         return [*range(len(tokens))] if self.segmenter is None else self.segmenter.numbers(tokens)
+
+    def following(self, before: list[str], tokens: list[str]) -> list[str]:
+        """The tokens of a text after those of another one: in Chinese and Japanese, there is no space between them."""
+        unspaced = before and tokens and base_language(self.side.language) in CHARACTERS
+        if not unspaced or not _CHARACTER.search(letters(before[-1])[-1:] + letters(tokens[0])[:1]):
+            return tokens
+        first, pieces = tokens[0].removeprefix(MARK), isinstance(self.segmenter, SentencePieces)
+        if self.side.tokenizer == "reversible":
+            return [MARK * pieces + reversible.JOINER + first, *tokens[1:]]
+        return [first, *tokens[1:]] if pieces else tokens
 
     def text(self, tokens: list[str]) -> str:
         """Detokenised text: subwords joined, truecasing undone, punctuation attached, without control characters."""

@@ -159,7 +159,9 @@ class Writer:
             # The score of a part minus its length-penalised log-probability is its coverage penalty.
             coverage = sum(p.score - search.score(sum(p.log_probs), len(p.log_probs)) for p in parts)
             score = search.score(sum(log_probs), len(log_probs)) + (coverage if search.coverage_penalty else 0.0)
-        written = [token for part in parts for token in part.written]
+        written = list[str]()
+        for part in parts:
+            written += part.written if request.tokenized else self.tgt_pipeline.following(written, part.written)
         links = [link for part in parts for link in part.links]
         if request.alignment:
             links = self._of_words(links, source, written, request.tokenized)

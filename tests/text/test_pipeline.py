@@ -18,6 +18,7 @@ from nmtkit.text.bpe import Segmenter, learn_merges
 from nmtkit.text.moses import has_moses_rules
 from nmtkit.text.pipeline import TextPipeline, copy_prep, one_line
 from nmtkit.text.round_trip import round_trip
+from nmtkit.text.sentencepieces import SentencePieces, learn_sentencepieces
 from nmtkit.text.settings import Cleaning, Prep, Side, in_form, load_prep
 from nmtkit.text.truecasing import Truecaser
 
@@ -154,6 +155,24 @@ def test_tokenised_text_keeps_its_words() -> None:
     pipeline = TextPipeline(plain(segmentation="bpe"), segmenter=Segmenter(MERGES))
     assert pipeline.words(pipeline.tokens(line)) == line.split(" ")
     assert pipeline.text(pipeline.tokens(line)) == line
+
+
+@pytest.mark.parametrize("segmentation", ["words", "bpe", "sentencepiece"])
+@pytest.mark.parametrize("language", ["zh", "zho_Hans", "ja", "ko"])
+def test_only_chinese_and_japanese_texts_follow_each_other_without_a_space(language: str, segmentation: Any) -> None:
+    counts = Counter("我￭ ￭们 去 ￭。 他 来 GPU".split() * 9)
+    learnt: dict[str, Any] = {"words": None, "bpe": Segmenter(learn_merges(counts, 9))}
+    if segmentation == "sentencepiece":
+        learnt[segmentation] = SentencePieces(learn_sentencepieces(counts, 40, [language]))
+    for tokenizer in ("reversible", "none") if segmentation == "sentencepiece" else ("reversible",):
+        side = plain(language, tokenizer=tokenizer, segmentation=segmentation)
+        pipeline = TextPipeline(side, segmenter=learnt[segmentation])
+        for first, second in (("我们去。", "他来。"), ("我们去。", "GPU来。"), ("我去GPU", "GPU来。"), ("", "他来。")):
+            before, after = pipeline.tokens(first), pipeline.tokens(second)
+            space = " " * (language == "ko" or first.endswith("GPU"))
+            text = pipeline.text(before + pipeline.following(before, after))
+            assert text == (first + space + second).strip()
+            assert len(pipeline.following(before, after)) == len(after)
 
 
 def test_regional_languages_use_the_rules_of_their_language() -> None:

@@ -185,6 +185,20 @@ def test_words_of_every_piece_of_lower_cased_text_are_copied_as_they_were_typed(
     assert joined.pieces > 1
 
 
+def test_chinese_pieces_are_joined_without_a_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loading, "load_model", load_echo)
+    folder = write_folder(tmp_path / "run")
+    side = Side("zh", normalize=False, tokenizer="reversible", segmentation="words")
+    (folder / "prep.yaml").write_text(dump_yaml(to_dict(Prep(side, side))))
+    for name in ("vocab.src", "vocab.tgt"):
+        text = (folder / name).read_text()
+        for letter, word in (("a", "我"), ("b", "￭去"), ("c", "￭。")):
+            text = text.replace(f"\n{letter}\t", f"\n{word}\t")
+        (folder / name).write_text(text, encoding="utf-8")
+    [[joined]] = nmtkit.load(folder, device="cpu").answer(["我去。 我去。 我去。"], Request(max_input_length=4))
+    assert (joined.text, joined.pieces) == ("我去。我去。我去。", 3)
+
+
 def test_references_are_scored_whole(translator: Translator) -> None:
     [whole] = forced(translator, ["a " * 300], ["a " * 300])
     assert whole.pieces == 1
