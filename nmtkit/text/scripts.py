@@ -21,10 +21,12 @@ _PARTS = {
     "Cyrs": "Cyrl", "Geok": "Geor", "Jamo": "Hang", "Latf": "Latn", "Latg": "Latn", "Syre": "Syrc",
 }  # fmt: skip
 _SEVERAL = {
-    "az kk ky tg tk tt ug uz": "Arab Cyrl Latn", "bs sh sr": "Cyrl Latn", "mn": "Cyrl Mong", "pa sd": "Arab Deva Guru",
-    "ber kab rif shi tzm zgh": "Arab Latn Tfng", "ckb ha kmr ku ms sdh wo": "Arab Latn",
+    "az kk ky tg tk tt ug uz": "Arab Cyrl Latn", "bs crh sh sr": "Cyrl Latn", "mn": "Cyrl Mong",
+    "ber kab rif shi taq tmh ttq tzm zgh": "Arab Latn Tfng", "ace bjn ckb ha kmr ku ms sdh wo": "Arab Latn",
     "cr crk csw iu oj": "Cans Latn", "bm dyu man mnk": "Adlm Arab Latn Nkoo", "ks": "Arab Deva",
     "ff fub fuc fuf fuh fuv": "Adlm Arab Latn", "har": "Arab Ethi Latn", "kyu": "Kali Latn Mymr", "mni": "Beng Mtei",
+    "cdo hak nan": "Hani Latn", "hnj mww": "Hmng Hmnp Latn", "lad": "Hebr Latn", "rhg": "Arab Latn Rohg",
+    "pa sd": "Arab Deva Guru", "sat": "Beng Deva Latn Olck",
 }  # fmt: skip
 _SCRIPTS = {language: scripts for group, scripts in _SEVERAL.items() for language in group.split()}
 # Languages whose script langcodes lacks, as others in it.

@@ -39,6 +39,16 @@ from nmtkit.text.settings import Cleaning, Prep, Side
         ("grc", "λόγος", False),
         ("fuf", "𞤆𞤵𞤤𞤢𞤪", False),
         ("ku", "Kurdî", False),
+        ("mww", "Nyob zoo", False),  # more often than in the script that langcodes has
+        ("hnj", "𞄀𞄄𞄰𞄩", False),
+        ("lad", "Buenos diyas", False),
+        ("lad", "בואינוס דיאס", False),
+        ("nan", "Lí hó", False),
+        ("rhg", "Assalamu aláikum", False),
+        ("sat", "ᱡᱚᱦᱟᱨ", False),
+        ("crh", "Selâm aleyküm", False),
+        ("taq", "ⵎⴰⵜⵜⵓⵍⴰⵎ", False),
+        ("ace", "اچيه", False),
         ("haw", "ʻʻʻ", False),  # a letter of no script
         ("de-Latf", "Haus", False),  # a variant of a script
         ("de-Latf", "дом", True),
