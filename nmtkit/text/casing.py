@@ -8,7 +8,7 @@ _DOTLESS = frozenset(("az", "azj", "crh", "gag", "tr"))  # i and İ are a pair o
 def lower(text: str, language: str) -> str:
     """The text in lower case."""
     if ("I" in text or "İ" in text) and base_language(language) in _DOTLESS:  # the fast tests first
-        text = text.replace("İ", "i").replace("I", "ı")
+        text = text.replace("I\u0307", "i").replace("İ", "i").replace("I", "ı")
     return text.lower()
 
 

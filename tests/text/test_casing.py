@@ -1,6 +1,7 @@
 """Upper and lower case in the languages where they differ from Unicode's default."""
 
 from typing import cast
+from unicodedata import normalize
 
 import pytest
 from hypothesis import given
@@ -20,6 +21,7 @@ def test_lower_case_is_unicode_s_in_most_languages(text: str, language: str) -> 
 @pytest.mark.parametrize("language", ["tr", "tr-TR", "tur_Latn", "az", "azj", "crh"])
 def test_turkish_has_two_letters_i(language: str) -> None:
     assert lower("Iğdır İyi IŞIK", language) == "ığdır iyi ışık"
+    assert lower(normalize("NFD", "Iğdır İyi"), language) == normalize("NFD", "ığdır iyi")
     assert [capitalised(word, language) for word in ("iyi", "ışık", "su", "")] == ["İyi", "Işık", "Su", ""]
 
 
