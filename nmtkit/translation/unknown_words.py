@@ -12,6 +12,7 @@ from nmtkit.data.vocab import Vocabulary
 from nmtkit.search.beam import Floats
 from nmtkit.symbols import SPELLINGS, UNK, UNKPOS
 from nmtkit.text.pipeline import TextPipeline, is_subword
+from nmtkit.text.scripts import wrong_script
 from nmtkit.text.sentencepieces import MARK
 from nmtkit.translation.request import UnkOrigin
 
@@ -77,7 +78,9 @@ class UnknownWords:
         looks = np.add.reduceat(np.add.reduceat(attention[:-1, :-1], src, axis=1), tgt, axis=0)
         looks /= np.diff([*tgt, len(tokens)])[:, None]
         looks[[place in fixed for place in tgt]] = 0  # a name is copied only to positions that attend to it
-        split = (np.diff([*src, len(source)]) > 1).tolist()
+        # A name in another script, such as Cyrillic in English, is no misspelling; the model transliterates it.
+        language, sizes = self.writer.side.language, np.diff([*src, len(source)])
+        split = [size > 1 and not wrong_script(word, language) for size, word in zip(sizes, written, strict=False)]
         target = self.writer.words(tokens)
         # A SentencePiece mark without letters belongs to no word.
         copies = respelled(target, looks[: len(target)], self.reader.words(source), written, split, self.lexicon)

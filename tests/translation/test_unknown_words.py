@@ -67,6 +67,13 @@ def test_names_are_copied_by_the_attention_of_whole_words(seed: int) -> None:
     assert "".join(copied).replace(MARK, " ").split() == [word for word in words if word]
 
 
+@pytest.mark.parametrize("name", ["Чубайс", "Παπανδρέου", "Սարգսյան", "𞤁𞤭𞤴𞤮"])
+def test_a_name_in_another_script_is_left_to_the_model(name: str) -> None:
+    source, tokens = [f"{MARK}a", f"{MARK}{name[:2]}", name[2:]], [f"{MARK}a", f"{MARK}Chu", "bais"]
+    looks = np.eye(4, dtype=np.float32)
+    assert unknown_words("a").replace(tokens, set(), looks, source, ["a", name], None) == (tokens, [])
+
+
 def test_a_copied_name_replaces_the_unknown_word_in_it_and_replacements_are_in_order() -> None:
     source, written = [f"{MARK}a", f"{MARK}X", "yz", f"{MARK}q"], ["a", "Xyz", "q"]
     tokens = [f"{MARK}a", "<unk>", f"{MARK}low", "<unk>", f"{MARK}a", "<unk>"]
