@@ -65,6 +65,11 @@ def test_of_a_po_file_nothing_changes_but_translations_and_the_mark_fuzzy(entry:
     assert capitals("a.po", before.replace("\n", end).encode()) == after.replace("\n", end).encode()
 
 
+def test_a_po_file_declares_the_region_after_an_underscore() -> None:
+    document = read("a.po", b'msgid ""\nmsgstr "Language: \\n"\n\nmsgid "a"\nmsgstr ""\n', "pt-BR")
+    assert polib.pofile(document.write(document.segments).decode()).metadata["Language"] == "pt_BR"
+
+
 def test_lines_of_a_po_file_are_not_wrapped_again() -> None:
     before = f'#\n#: {"x.c:1 " * 40}\nmsgid "{"a " * 99}"\nmsgstr ""\n"b "\n"c"\n\n#. end\n'
     written = capitals("a.po", (before + 'msgid "a"\nmsgstr ""\n').encode()).decode()
@@ -248,6 +253,23 @@ def test_an_element_without_text_stays_in_the_element_that_it_is_in(source: str)
     assert f">{written}</target>" in capitals("a.xlf", file.encode()).decode()
 
 
+@pytest.mark.parametrize(
+    ("outer", "inner", "found"),
+    [
+        ("no", "", []),
+        ("no", ' translate="yes"', ["a dog"]),
+        ("yes", ' translate="no"', []),
+        ("yes", ' approved="no"', ["a dog"]),
+        ("yes", ' approved="yes"', []),
+    ],
+)
+def test_a_unit_of_xliff_is_translated_as_it_or_else_what_is_around_it_says_unless_it_is_approved(
+    outer: str, inner: str, found: list[str]
+) -> None:
+    unit = f'<group translate="{outer}"><trans-unit id="9"{inner}><source>a dog</source></trans-unit></group>'
+    assert texts("a.xlf", XLIFF.replace("<body>", f"<body>{unit}"))[:-2] == found
+
+
 def test_line_breaks_in_xliff_are_spaces_unless_they_are_to_be_preserved() -> None:
     broken = XLIFF.replace("drinks<x", "drinks\n   a<x")
     assert texts("a.xlf", broken)[0] == "the girl drinks a milk."
@@ -262,6 +284,13 @@ def test_a_file_of_xliff_without_a_target_language_gets_that_of_the_translation(
         written = document.write(document.segments).decode()
         assert f'source-language="en"{after}>' in written
         assert written.count("target-language") == 1
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.1", "1.2", "2.0", "2.1", "2.2"])
+def test_every_version_of_xliff_is_read(version: str) -> None:
+    file = XLIFF if version < "2" else XLIFF2
+    other = re.sub('(xmlns="[^"]*" version=")[^"]*', rf"\g<1>{version}", file)
+    assert texts("a.xlf", other) == texts("a.xlf", file)
 
 
 def test_files_that_are_no_xliff_are_refused() -> None:
@@ -289,6 +318,7 @@ def test_a_memory_gets_the_texts_that_it_lacks_in_the_language() -> None:
 def test_a_memory_in_utf_16_gets_texts_in_utf_16(encoding: str) -> None:
     written = capitals("a.tmx", ("\ufeff" + TMX.replace("UTF-8", "UTF-16")).encode(encoding))
     body = slice(TMX.index("<!DOCTYPE"), -1)
+    assert written.decode("utf-16").startswith("<?xml version=")
     assert written.decode("utf-16").endswith(capitals("a.tmx").decode()[body])
 
 
@@ -369,6 +399,9 @@ def test_of_json_all_but_its_strings_stays_and_so_do_keys() -> None:
         changed = changed.replace(text, text.upper())
     assert capitals("a.json").decode() == changed
     assert texts("a.json", b'{"a": "\\ud800 x", "b": 1}') == []
+    assert capitals("a.json", '{"é": "é", "b": "\\u00e9 1", "c": "\\u00e9"}'.encode()) == (
+        '{"é": "É", "b": "É 1", "c": "É"}'.encode()
+    )
     with pytest.raises(UserError, match=r"^a\.json: is not valid JSON: .*line 1"):
         read("a.json", b'{"a": }')
     with pytest.raises(UserError, match=r"^a\.json: is not valid JSON: "):

@@ -46,6 +46,16 @@ def test_a_book_declares_the_language_of_its_translation() -> None:
     )
     book = archive({**unpacked(FILES["a.epub"]), "book/list.opf": package})
     assert unpacked(capitals("a.epub", book))["book/list.opf"] == package.replace(b">en<", b">fr<")
+    document = read("a.epub", book, "pt_BR")
+    assert b">pt-BR<" in unpacked(document.write(document.segments))["book/list.opf"]
+
+
+def test_a_chapter_that_the_book_lists_twice_is_read_once() -> None:
+    again = b'<package><item href="./one%201.xhtml" media-type="application/xhtml+xml"/>'
+    package = unpacked(FILES["a.epub"])["book/list.opf"].replace(b"<package>", again)
+    book = archive({**unpacked(FILES["a.epub"]), "book/list.opf": package})
+    assert read("a.epub", book).segments == read("a.epub").segments
+    assert unpacked(capitals("a.epub", book))["book/one 1.xhtml"] == unpacked(capitals("a.epub"))["book/one 1.xhtml"]
 
 
 def test_the_first_file_says_what_the_archive_is_and_is_not_compressed() -> None:

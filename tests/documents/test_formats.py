@@ -131,7 +131,7 @@ def test_what_cannot_be_translated_is_refused_with_a_remedy(name: str, remedy: s
 def test_other_files_are_no_documents() -> None:
     assert not is_document("text.txt")
     assert not is_document("docx")
-    assert not is_document("text.txt.gz")
+    assert not any(is_document(f"text.txt{suffix}") for suffix in (".gz", ".zst"))
     assert not any(is_document(f"newstest.{code}") for code in ("en", "ts", "yml", "tex", "lrc", "ass", "zh-CN"))
     assert all(is_document(f"a{suffix}") for suffix in SUFFIXES if suffix != ".txt")  # whose lines are translated
     with pytest.raises(UserError, match=r"^text\.tex: is not a supported document; supported are \.html"):

@@ -158,6 +158,7 @@ def test_breaks_beside_each_other_do_not_end_the_paragraph() -> None:
 
 def test_the_boxes_of_tasks_stay() -> None:
     assert capitals("- [ ] a\n- [x] *b*\n  c\n1. [X] d\n") == "- [ ] A\n- [x] *B* C\n1. [X] D\n"
+    assert [segment.text for segment in read(b"- [X] d\n").segments] == ["d"]
     assert capitals("[x] a\n\n[x]: b\n") == "[X][x] A\n\n[x]: b\n"
 
 

@@ -79,6 +79,8 @@ def test_parts_of_a_segment_have_all_its_words_and_elements(steps: list[str], pl
     assert "".join("".join(part.text.split()) for part in parts) == "".join(segment.text.split())
     found = [mark.element for part in parts for mark in part.marks]
     assert set(found) == {mark.element for mark in segment.marks}
+    empty = [mark.element for mark in segment.marks if mark.start == mark.end]
+    assert [element for element in found if element in empty] == empty
     for part in parts:
         assert part.text == part.text.strip()
         assert sum(step.kind == "start" for step in walk(part)) == len(part.marks)

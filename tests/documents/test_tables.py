@@ -71,11 +71,12 @@ def test_a_tsv_has_quoted_cells_if_its_lines_are_uneven_without_them() -> None:
     st.lists(st.tuples(*[st.text('a", ;\t|\n')] * 2), max_size=4),
     st.sampled_from(",;\t|"),
     st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]),
+    st.sampled_from(['"', "{0}", '"{0}', '{0}"']),
 )
 def test_a_table_is_read_as_by_python_and_quoted_where_it_must_be(
-    rows: list[tuple[str, str]], delimiter: str, quoting: Literal[0, 1]
+    rows: list[tuple[str, str]], delimiter: str, quoting: Literal[0, 1], odd: str
 ) -> None:
-    table, odd = io.StringIO(newline=""), f'"{delimiter}'
+    table, odd = io.StringIO(newline=""), odd.format(delimiter)
     csv.writer(table, quoting=quoting, delimiter=delimiter).writerows([("id", "text"), *rows])
     file = read_document("a.csv", table.getvalue().encode(), ["text"], ("en", "fr"))
     written = file.write([replace(segment, text=segment.text.replace("a", odd)) for segment in file.segments]).decode()
@@ -100,7 +101,8 @@ def test_what_is_not_said_or_not_there_is_refused() -> None:
             UserError, match=r"^a\.csv: is not a valid table: line 2: the quotation marks of a cell are"
         ):
             translated(damaged, "1")
-    with pytest.raises(UserError, match=r"^a\.csv: byte 0xE9 is not utf-8; convert the file"):
-        translated(b"caf\xe9,b\n", "1")
+    for mark in (b"", b"\xef\xbb\xbf"):
+        with pytest.raises(UserError, match=r"^a\.csv: byte 0xE9 is not utf-8; convert the file"):
+            translated(mark + b"caf\xe9,b\n", "1")
     with pytest.raises(UserError, match=r"^a\.csv: contains zero bytes, so it is not text"):
         translated(b"a\0,b\n", "1")
