@@ -140,7 +140,7 @@ def _places(
         file, before = archive.parse(name), len(places.segments)
         for paragraph in paragraphs(file.tree):
             # As in text boxes; each level is copied with all that are in it.
-            if len(list(itertools.islice(paragraph.iterancestors(paragraph.tag), _DEEPEST + 1))) > _DEEPEST:
+            if len(list(itertools.islice(paragraph.iterancestors(paragraph.tag), _DEEPEST))) == _DEEPEST:
                 raise UserError(f"has paragraphs nested more than {_DEEPEST} deep")
             add(places, paragraph)
         if len(places.segments) > before:

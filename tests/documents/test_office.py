@@ -1,3 +1,4 @@
+import re
 import time
 from collections.abc import Callable
 from xml.etree import ElementTree
@@ -7,7 +8,7 @@ import pytest
 from nmtkit.documents.segment import Mark, Segment
 from nmtkit.documents.sentences import sentences
 from nmtkit.errors import UserError
-from tests.documents.files import FILES, OOXML, RUN, A, archive, capitals, docx, odt, pptx, read, types, unpacked
+from tests.documents.files import FILES, OOXML, RUN, A, W, archive, capitals, docx, odt, pptx, read, types, unpacked
 
 BOLD = "<w:rPr><w:b/></w:rPr>"
 
@@ -192,6 +193,26 @@ def test_text_boxes_tables_headers_and_notes_are_read() -> None:
     assert texts("a.docx", capitals("a.docx", data)) == ["OUTSIDE", "INSIDE", "CELL", "TOP"]
 
 
+@pytest.mark.parametrize(
+    ("part", "root"),
+    [
+        ("wordprocessingml.footnotes", f"<w:footnotes {W}><w:footnote>{{}}</w:footnote></w:footnotes>"),
+        ("wordprocessingml.endnotes", f"<w:endnotes {W}><w:endnote>{{}}</w:endnote></w:endnotes>"),
+        ("presentationml.notesSlide", f"<a:txBody {A}>{{}}</a:txBody>"),
+        ("drawingml.diagramData", f"<a:txBody {A}>{{}}</a:txBody>"),
+        ("drawingml.diagramDrawing", f"<a:txBody {A}>{{}}</a:txBody>"),
+    ],
+)
+def test_every_part_with_paragraphs_is_read_in_both_namespaces(part: str, root: str) -> None:
+    text = paragraph(RUN.format("", "one")) if "w:" in root else "<a:p><a:r><a:t>one</a:t></a:r></a:p>"
+    transitional = root.format(text)
+    strict = re.sub('http://schemas[^"]*/([a-z]+)/2006/main', r"http://purl.oclc.org/ooxml/\1/main", transitional)
+    for file in (transitional, strict):
+        data = archive({"[Content_Types].xml": types(part=f"{OOXML}{part}+xml"), "part.xml": file})
+        assert texts("a.docx", data) == ["one"]
+        assert unpacked(capitals("a.docx", data))["part.xml"].decode() == file.replace("one", "ONE")
+
+
 def test_inserted_text_is_translated_and_deleted_text_is_not() -> None:
     runs = f"<w:ins>{RUN.format('', 'new ')}</w:ins><w:del><w:r><w:delText>old</w:delText></w:r></w:del>"
     assert texts("a.docx", docx(paragraph(runs, RUN.format("", "text")))) == ["new text"]
@@ -249,7 +270,7 @@ def test_paragraphs_may_be_in_each_other_but_not_deep(name: str, make: Callable[
 
     assert texts(name, nested(8))
     with pytest.raises(UserError, match="has paragraphs nested more than 8 deep"):
-        read(name, nested(80))
+        read(name, nested(9))
 
 
 def test_characters_that_xml_cannot_have_are_left_out() -> None:
@@ -335,8 +356,12 @@ def test_documents_with_macros_are_refused() -> None:
     kind = "application/vnd.ms-word.document.macroEnabled.main+xml"
     with pytest.raises(UserError, match=r"^a\.docx: has macros, which are programs; save it without them"):
         read("a.docx", archive({"[Content_Types].xml": types(document=kind), "document.xml": "<a/>"}))
-    with pytest.raises(UserError, match=r"^a\.odt: has macros, which are programs; save it without them"):
-        read("a.odt", archive({**unpacked(FILES["a.odt"]), "Basic/Standard/Module1.xml": ""}))
+    listed = types(document=f"{OOXML}wordprocessingml.document.main+xml", macros="application/vnd.ms-office.vbaProject")
+    with pytest.raises(UserError, match=r"^a\.docx: has macros, which are programs; save it without them"):
+        read("a.docx", archive({**unpacked(FILES["a.docx"]), "[Content_Types].xml": listed}))
+    for program in ("Basic/Standard/Module1.xml", "Scripts/python/a.py"):
+        with pytest.raises(UserError, match=r"^a\.odt: has macros, which are programs; save it without them"):
+            read("a.odt", archive({**unpacked(FILES["a.odt"]), program: ""}))
 
 
 def test_encrypted_documents_of_opendocument_are_refused() -> None:
