@@ -394,6 +394,27 @@ def test_probabilities_that_are_not_numbers_are_an_error(bad: float) -> None:
         search(table, CONFIG, [4, 5], [6])
 
 
+def test_a_log_probability_that_rounding_lifts_above_zero_is_no_error() -> None:
+    [[found]] = search(Constant(0, 0, 1.0005, 0, 0), CONFIG, [4])
+    assert found.ids == []
+
+
+def test_a_sentence_is_done_when_nothing_can_enter_the_n_best_even_if_it_would_be_better_than_the_others() -> None:
+    class Later(Table):
+        def row(self, src: Sequence[int], history: Sequence[int]) -> Tensor:
+            ending = 0.1 if len(history) == 1 else 0.5
+            return torch.tensor([0, 0, ending, 0, 1 - ending, 0]).log()
+
+    table, config = Later(1), dataclasses.replace(CONFIG, length_penalty="none", beam_size=3, max_len_b=9)
+    [[best]] = search(table, config, [4])  # 0.45 for one word, 0.225 for two, and 0.1 for none
+    assert (best.ids, len(table.batches)) == ([4], 2)
+
+
+def test_a_translation_is_never_longer_than_a_times_its_source_words_and_b() -> None:
+    config = Search(max_len_a=0.5, max_len_b=1)
+    assert [config.longest(words) for words in range(1, 6)] == [1, 2, 2, 3, 3]
+
+
 def test_a_model_without_any_continuation_is_an_error() -> None:
     with pytest.raises(UserError, match="every continuation has probability zero"):
         search(Constant(0.5, 0.5, 0, 0, 0), CONFIG, [4])

@@ -17,7 +17,7 @@ from nmtkit.search.constraints import Automaton, Constraints, Edges, Form, Term
 from nmtkit.search.settings import Search
 from nmtkit.symbols import EOS, UNK
 from tests.search.found import translate_ids
-from tests.search.test_beam import Table, batch, configs, enumerate_all, same, sources
+from tests.search.test_beam import Constant, Table, batch, configs, enumerate_all, same, sources
 
 NO = frozenset[int]()
 PLAIN = Edges(NO, NO, NO, NO)
@@ -134,6 +134,15 @@ def test_only_a_sentence_whose_translations_lack_a_term_is_searched_with_it(
     for own, without, within, ours in zip(every, plain, needed, found, strict=True):
         met = all(contains(h.ids, own, BPE) for h in without)
         assert same(ours, without if met else within)
+
+
+def test_all_of_the_n_best_have_the_terms_also_if_the_best_has_them_by_itself() -> None:
+    config = Search(beam_size=3, length_penalty="avg", max_len_a=0, max_len_b=2)
+    table, own, cpu = Constant(0, 0, 0.4, 0, 0.5, 0.1), [[[Form((4,), False)]]], torch.device("cpu")
+    [without] = translate_ids(table, [[7]], config, device=cpu, n_best=3)
+    assert [h.ids for h in without] == [[4, 4], [4], []]
+    [found] = translate_ids(table, [[7]], config, device=cpu, n_best=3, constraints=Constraints(own, PLAIN))
+    assert all(4 in h.ids for h in found)
 
 
 @given(ids=st.lists(st.sampled_from([UNK, 4, 5]), max_size=7), own=many_terms, edges=st.sampled_from(EDGES))

@@ -14,7 +14,7 @@ from nmtkit.search.ensemble import Ensemble
 from nmtkit.search.settings import Combine
 from nmtkit.symbols import BOS, EOS
 from tests.search.found import translate_ids
-from tests.search.test_beam import WORDS, Table, batch, search
+from tests.search.test_beam import WORDS, Constant, Table, batch, search
 
 CPU = torch.device("cpu")
 
@@ -112,6 +112,14 @@ def test_members_read_their_own_source() -> None:
     assert [[h.ids for h in found] for found in translate(second, words[:2], pieces[:2])] == [
         [h.ids for h in found] for found in alone
     ]
+
+
+@pytest.mark.parametrize("seed", [None, 1])
+def test_the_first_source_limits_the_length(seed: int | None) -> None:
+    both = Ensemble([Constant(0, 0, 1e-9, 0.5, 0.5)] * 2, [0, 1], [1, 1], "prob")
+    config = Search(beam_size=1, max_len_a=1.0, max_len_b=1)
+    found = translate_ids(both, [[4], [4, 5, 6]], config, [[7, 8, 9], [7]], device=CPU, seed=seed)
+    assert [len(best.ids) for [best] in found] == [2, 4]
 
 
 def test_attention_is_the_mean_over_members_with_the_first_source() -> None:

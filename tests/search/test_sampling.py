@@ -49,6 +49,13 @@ def test_log_probabilities_are_the_models_and_the_most_probable_sample_is_first(
         assert PAD not in h.ids
 
 
+def test_samples_are_ranked_by_their_score_under_the_length_penalty() -> None:
+    config = dataclasses.replace(CONFIG, length_penalty="avg")
+    [found] = translate_ids(Table(7), [[4, 5]], config, device=torch.device("cpu"), n_best=20, seed=1)
+    assert [h.score for h in found] == [sum(h.log_probs) / (len(h.ids) + 1) for h in found]
+    assert [h.score for h in found] == sorted((h.score for h in found), reverse=True)
+
+
 def test_batch_mates_change_nothing_but_the_seed_does() -> None:
     sources = [[4], [5, 6, 7, 8], [], [9, 9]]
     together = draw(Table(3), *sources, n=5)

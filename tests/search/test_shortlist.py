@@ -8,6 +8,7 @@ from torch import Tensor
 
 from nmtkit.search.beam import Hypothesis, Search
 from nmtkit.search.ensemble import Ensemble
+from nmtkit.search.settings import Combine
 from nmtkit.search.shortlist import Narrowing, Shortlist, Shortlists
 from nmtkit.symbols import SPELLINGS
 from tests.laws import assert_same
@@ -47,12 +48,14 @@ def test_over_a_shortlist_probabilities_are_renormalised(preset: str) -> None:
         assert_same(narrow, whole[:, SOME].log_softmax(dim=-1))
 
 
+@pytest.mark.parametrize("combine", ["prob", "logprob"])
 @torch.inference_mode()
-def test_an_ensemble_is_narrowed_by_its_members() -> None:
+def test_an_ensemble_is_narrowed_by_its_members(combine: Combine) -> None:
     members = [toy_model(preset).for_search("float32") for preset in ("rnnsearch", "deep-att-1x1")]
-    ensemble = Ensemble(members, [0, 0], [1.0, 3.0], "prob")
+    ensemble = Ensemble(members, [0, 0], [1.0, 3.0], combine)
     for mean, one, other in zip(steps(ensemble, SOME), *(steps(member, SOME) for member in members), strict=True):
-        assert_same(mean, (0.25 * one.exp() + 0.75 * other.exp()).log())
+        of_logs = 0.25 * one + 0.75 * other
+        assert_same(mean, (0.25 * one.exp() + 0.75 * other.exp()).log() if combine == "prob" else of_logs)
 
 
 def translate(
