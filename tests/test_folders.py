@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from nmtkit.errors import UserError
-from nmtkit.folders import ModelFolder
+from nmtkit.folders import CHECKSUMS, ModelFolder
 
 
 @pytest.fixture
@@ -108,3 +108,65 @@ def test_a_model_folder_may_have_the_name_of_a_checkpoint(tmp_path: Path) -> Non
     folder.checkpoint(7).mkdir(parents=True)
     folder.write_config({})
     assert ModelFolder.at(folder.path).chosen_weights() == folder.weights(7)
+
+
+def test_a_model_that_replaces_another_has_none_of_its_files_and_all_of_the_users(run: ModelFolder) -> None:
+    for name in ("bpe.src", "vocab.tgt", "notes.txt"):
+        (run.path / name).write_text("old")
+    with run.replaced() as new:
+        new.write_config({"a": 1})
+        new.text.vocabulary("tgt").write_text("new")
+        new.checkpoint(0).mkdir(parents=True)
+    assert not run.text.merges("src").exists()
+    assert run.updates() == [0]
+    assert (run.text.vocabulary("tgt").read_text(), (run.path / "notes.txt").read_text()) == ("new", "old")
+
+
+def test_of_a_model_that_replaces_another_the_weights_come_last(
+    run: ModelFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A killed process leaves no checkpoint without its other files."""
+    moved = list[str]()
+    monkeypatch.setattr("nmtkit.folders.os.replace", lambda source, target: moved.append(target.name))
+    with run.replaced() as new:
+        for name in ("a", "config.yaml", "vocab.src"):
+            (new.path / name).touch()
+        new.checkpoint(0).mkdir(parents=True)
+    assert sorted(moved) == ["a", "checkpoints", "config.yaml", "vocab.src"]
+    assert moved[-1] == "checkpoints"
+
+
+def test_a_killed_process_leaves_no_checksums_of_an_older_configuration(
+    run: ModelFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(path: Path, content: str) -> None:
+        raise KeyboardInterrupt
+
+    run.seal()
+    monkeypatch.setattr("nmtkit.folders.write_file", killed)
+    with pytest.raises(KeyboardInterrupt):
+        run.write_config({"a": 1})
+    assert not (run.path / CHECKSUMS).exists()
+
+
+def test_every_file_but_weights_and_history_is_verified(run: ModelFolder) -> None:
+    names = ("config.yaml", "data.json", "origin.json", "ensemble.yaml", "prep.yaml", "vocab.src", "lexicon.tsv")
+    for name in names:
+        (run.path / name).write_text(name)
+    run.seal()
+    for name in names:
+        (run.path / name).write_text("changed")
+        with pytest.raises(UserError, match=f"{name}: does not match its checksum"):
+            run.check_sums()
+        (run.path / name).write_text(name)
+    run.check_sums()
+
+
+def test_a_file_that_is_damaged_while_it_is_copied_is_detected(
+    run: ModelFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = ModelFolder(tmp_path / "copy")
+    monkeypatch.setattr("shutil.copy2", lambda file, folder: (folder / file.name).write_text("damaged"))
+    run.copy_settings(copy)
+    with pytest.raises(UserError, match=r"copy/config\.yaml: does not match its checksum"):
+        copy.check_sums()

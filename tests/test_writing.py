@@ -1,6 +1,8 @@
 import errno
 import gzip
 import os
+import platform
+import re
 import shutil
 import stat
 import subprocess
@@ -10,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from nmtkit import writing
 from nmtkit.errors import UserError
 from nmtkit.lines import read_lines
 from nmtkit.writing import atomic_write, locked, move_into_place, staging_folder
@@ -117,6 +120,47 @@ def test_finished_files_replace_old_ones_and_missing_ones_are_deleted(tmp_path: 
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"a": "new", "c": "new", "other": "old"}
 
 
+def test_an_interrupted_move_leaves_no_folder_that_looks_complete(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder in (tmp_path, tmp_path / "staging"):
+        folder.mkdir(exist_ok=True)
+        for name in ("a", "b", "complete"):
+            (folder / name).write_text(folder.name)
+    moved = list[str]()
+
+    def replace(source: Path, target: Path) -> None:
+        assert not (tmp_path / "complete").exists()
+        if moved:
+            raise KeyboardInterrupt
+        moved.append(target.name)
+
+    monkeypatch.setattr("nmtkit.writing.os.replace", replace)
+    with pytest.raises(KeyboardInterrupt):
+        move_into_place(tmp_path / "staging", tmp_path, ["a", "b", "complete"])
+
+
+def test_content_is_on_disk_before_its_name_and_the_name_afterwards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A power failure leaves no empty file, and what has been written stays."""
+    done, rename = list[tuple[str, Path]](), os.replace
+
+    def replace(source: Path, target: Path) -> None:
+        assert done[-1:] == [("on disk", source)]
+        done.append(("named", target))
+        rename(source, target)
+
+    monkeypatch.setattr(writing, "sync", lambda path: done.append(("on disk", path)))
+    monkeypatch.setattr("nmtkit.writing.os.replace", replace)
+    with atomic_write(tmp_path / "a") as file:
+        file.write("new")
+    assert done[-2:] == [("named", tmp_path / "a"), ("on disk", tmp_path)]
+    (tmp_path / "folder").mkdir()
+    move_into_place(tmp_path, tmp_path / "folder", ["a"])
+    assert done[-2:] == [("named", tmp_path / "folder" / "a"), ("on disk", tmp_path / "folder")]
+
+
 STAGING = """
 import sys
 import tracemalloc
@@ -188,7 +232,8 @@ def test_a_lock_is_held_by_one_or_shared_by_several(tmp_path: Path) -> None:
             ):
                 locked(tmp_path / "new", "cook", shared).__enter__()
     cooks = [locked(tmp_path / "new", "cook", True) for _ in range(2)]
-    with cooks[0], cooks[1], pytest.raises(UserError, match="another baker"):
+    holder = rf"another baker \(process {os.getpid()} on {re.escape(platform.node())}\) is"  # and no earlier one
+    with cooks[0], cooks[1], pytest.raises(UserError, match=holder):
         locked(tmp_path / "new", "baker").__enter__()
     locked(tmp_path / "new", "baker").__enter__()
 
