@@ -86,5 +86,7 @@ def test_an_exploding_gradient_is_logged_with_its_batch(
     trained(tmp_path, data, valid_every=20)
     found = [message for message in caplog.messages if "gradient norm" in message]
     assert len(found) == 1
-    assert re.match(r"update 12 \(epoch 2, batch 4\): gradient norm 50, mean so far 1; corpus lines \d+, ", found[0])
+    assert re.match(
+        r"update 12 \(epoch 2, batch 4\): gradient norm 50, mean so far 1; corpus lines (\d+, ){3}\d+ of ", found[0]
+    )
     assert [record.get("gradient_norm_max") for record in metrics(tmp_path)][-2:] == [50.0, None]

@@ -466,6 +466,7 @@ def test_a_full_disk_stops_the_run_and_it_is_resumed_later(data: Path, tmp_path:
             resource.setrlimit(resource.RLIMIT_FSIZE, limit)
         assert {path.name for path in before} >= {path.name for path in (tmp_path / "run").rglob("*") if path.is_file()}
         assert ModelFolder(tmp_path / "run").updates() == [4]
+        assert not [*(tmp_path / "run").rglob("*.tmp")]  # to free the space
     trained(tmp_path / "run", data, valid_every=4)
     assert metrics(tmp_path / "run") == metrics(tmp_path / "whole")
 

@@ -195,6 +195,13 @@ def test_orthogonal_makes_one_orthogonal_matrix_per_gate() -> None:
         torch.testing.assert_close(block @ block.t(), torch.eye(30, dtype=torch.float64))
 
 
+def test_the_orthogonal_matrices_of_gates_may_be_side_by_side() -> None:
+    model = nn.ModuleDict({"wide": nn.Linear(120, 30, dtype=torch.float64)})
+    initialise(model, {"wide": Group(init="orthogonal")})
+    for block in model.get_submodule("wide").get_parameter("weight").detach().split(30, dim=1):
+        torch.testing.assert_close(block @ block.t(), torch.eye(30, dtype=torch.float64))
+
+
 def test_the_same_seed_gives_the_same_values() -> None:
     assert torch.equal(initialised("normal 1").recurrent.weight, initialised("normal 1").recurrent.weight)
 

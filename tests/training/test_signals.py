@@ -29,8 +29,19 @@ def test_a_run_outside_the_main_thread_works_without_signals() -> None:
 
 
 def test_a_second_ctrl_c_stops_immediately() -> None:
+    waited = False
     with pytest.raises(KeyboardInterrupt), stop_signals() as received:  # noqa: PT012
         os.kill(os.getpid(), signal.SIGTERM)
         os.kill(os.getpid(), signal.SIGINT)
         assert received == [signal.SIGTERM, signal.SIGINT]
+        waited = True  # for the second one
         os.kill(os.getpid(), signal.SIGINT)
+    assert waited
+
+
+def test_after_a_run_signals_do_what_they_did_before() -> None:
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = [signal.getsignal(number) for number in numbers]
+    with pytest.raises(KeyError), stop_signals():
+        raise KeyError
+    assert [signal.getsignal(number) for number in numbers] == before
