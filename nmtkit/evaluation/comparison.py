@@ -1,12 +1,13 @@
 """Comparison of systems on a test set: all metrics, subsets of the test set, and significance tests."""
 
+import logging
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import mean, stdev
 from typing import NamedTuple, TypeAlias
 
 from nmtkit.align.posunk import Unknown
-from nmtkit.errors import UserError
+from nmtkit.errors import UserError, counted
 from nmtkit.evaluation.bleu import WORD_METRICS, References, Score, score, text_metrics
 from nmtkit.evaluation.forced import CrossEntropy
 from nmtkit.evaluation.names import Names, names_kept
@@ -14,6 +15,12 @@ from nmtkit.evaluation.significance import Test, Tested, paired_test
 from nmtkit.evaluation.subsets import Subset, length_bins, longer_than
 
 Input: TypeAlias = tuple[str, list[str], References]  # for a metric: tokenisation, hypotheses and references
+
+# With p <= 0.05, the bootstrap calls equally good systems different in 5 % of test sets of 100 sentences, in 6 % of
+# those of 50, 10 % of 10 and 45 % of 2 (simulated); approximate randomisation in at most 5 % of any.
+ENOUGH = 50
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -89,6 +96,11 @@ def compare(compared: Compared, test: Test | None, seeds: bool, subset_metric: s
     systems, inputs = compared.systems, [_inputs(system) for system in compared.systems]
     if subset_metric not in inputs[0]:  # all systems have plain text, or none has
         raise UserError(f"`subset_metric` {subset_metric}: not one of {', '.join(inputs[0])}")
+    if test == "bs" and len(systems[0].words) < ENOUGH:
+        log.warning(
+            "nmtkit: %s: with fewer than %d, the bootstrap's p and intervals are too small; set `paired` to ar",
+            counted(len(systems[0].words), "sentence"), ENOUGH,
+        )  # fmt: skip
     measured = [
         [Measured(metric, on, score(metric, hyps, refs)) for metric, (on, hyps, refs) in of_system.items()]
         for of_system in inputs

@@ -1,8 +1,11 @@
 """Comparison of systems on a test set."""
 
+import pytest
+
 from nmtkit.evaluation.bleu import WORD_METRICS, score
 from nmtkit.evaluation.comparison import Compared, System, compare
 from nmtkit.evaluation.names import Names
+from nmtkit.evaluation.significance import Test
 
 SOURCES = [["w"] * length for length in (3, 5, 15, 12)]
 HYPS = ["a b c d e", "f g h i", "a c e g i", "b d f h j"]
@@ -32,6 +35,15 @@ def test_systems_are_tested_only_on_equal_references() -> None:
     )
     assert same - different == set(WORD_METRICS)
     assert "sacreBLEU-13a" in different
+
+
+@pytest.mark.parametrize(("test", "times", "warned"), [("bs", 12, True), ("bs", 13, False), ("ar", 1, False)])
+def test_a_bootstrap_of_few_sentences_is_warned_of(
+    test: Test, times: int, warned: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    one = System("one", "words", HYPS * times, [REFS[0] * times])
+    compare(Compared([one, one], (), None, None), test, False, "multi-bleu")
+    assert ("48 sentences: with fewer than 50, the bootstrap's p and intervals are too small" in caplog.text) == warned
 
 
 def test_names_are_all_counted_and_those_that_the_vocabulary_lacks_once_more() -> None:
