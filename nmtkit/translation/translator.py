@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from nmtkit.align.lexicon import Lexicon
+from nmtkit.align.posunk import annotate
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError, counted, refuse_string
 from nmtkit.evaluation.forced import score_candidates
@@ -156,7 +157,8 @@ class Translator:
         n best translations are the best combinations of those of its pieces. A prefix that is longer than the first
         piece continues in the next. References are not split.
 
-        Unknown words are scored as ``<unk>``. The reference of a blank line has probability 1 if it is blank, else 0.
+        Unknown words are scored as ``<unk>``, or as ``<unkpos_null>`` by a model of ``UNKPOS``. The reference of a
+        blank line has probability 1 if it is blank, else 0.
 
         Raises UserError for lines that are not text, a wrong number of targets, and requests that the model does not
         support.
@@ -181,7 +183,7 @@ class Translator:
         to_tokens = tokens_of if request.tokenized else self.tgt_pipeline.tokens
         wanted = list(map(to_tokens, others))
         if request.references:
-            scored = self._scored(read, list(map(self.tgt_vocab.ids, wanted)), request)
+            scored = self._scored(read, list(map(self._given_ids, wanted)), request)
             return [[replace(best, text=text)] for best, text in zip(scored, others, strict=True)]
         search = partial(self._searched, written[0], read, wanted or [[] for _ in lines])
         if request.mbr is None:
@@ -232,8 +234,13 @@ class Translator:
     def score_candidates(self, lines: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[list[Floats]]:
         """The log-probabilities (T + 1,) of the tokens and EOS of each candidate of every line."""
         sources = [[source.vocab.ids(source.pipeline.tokens(line)) for line in lines] for source in self.sources]
-        targets = [[self.tgt_vocab.ids(self.tgt_pipeline.tokens(text)) for text in group] for group in candidates]
+        targets = [[self._given_ids(self.tgt_pipeline.tokens(text)) for text in group] for group in candidates]
         return score_candidates(self.given, sources, targets, device=self.device, max_tokens=self.search.max_tokens)
+
+    def _given_ids(self, tokens: list[str]) -> list[int]:
+        """The ids of a given text. A model of ``UNKPOS`` knows ``<unkpos_null>``, but never saw ``<unk>``."""
+        ids = self.tgt_vocab.ids(tokens)
+        return annotate(ids, ()) if self.tgt_vocab.annotated else ids
 
     def _scored(self, read: list[list[list[str]]], targets: list[list[int]], request: Request) -> list[Translation]:
         """The given targets, as ids of each line, as translations with their scores."""
@@ -273,7 +280,7 @@ class Translator:
         given = list(itertools.chain.from_iterable(shares))
         # If the prefix continues in the next piece, it is the entire translation of this one, so EOS is forced.
         pairs = itertools.chain.from_iterable(itertools.pairwise([*of_one, []]) for of_one in shares)
-        forced = [[*self.tgt_vocab.ids(share), *([EOS] if after else [])] for share, after in pairs]
+        forced = [[*self._given_ids(share), *([EOS] if after else [])] for share, after in pairs]
         terms = [each for i, own in enumerate(of_line) for each in self._occurrences(read[0][i], own, request)]
         edges = self._writer.edges
         constraints = Constraints([[each.term for each in own] for own in terms], edges) if any(terms) else None

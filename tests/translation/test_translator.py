@@ -333,6 +333,24 @@ def test_scores_of_given_translations_are_those_of_search(translator: Translator
     np.testing.assert_allclose([t.score for t in again], [t.score for t in found], atol=1e-4)
 
 
+def test_an_unknown_word_of_a_given_translation_is_a_symbol_that_an_annotated_model_has_learnt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write_folder(tmp_path / "run")
+    vocabulary = Vocabulary.choose(Counter({"b": 2}).items(), None, 1, annotated=True)
+    vocabulary.save(folder / "vocab.tgt")
+    model = Guesses("b", [0, 1])
+    model.ids, model.words = [vocabulary.words.index(word) for word in ("b", "<unkpos_null>")] + [EOS], len(vocabulary)
+    monkeypatch.setattr(loading, "load_model", lambda *_: (model, SimpleNamespace(search=Search(beam_size=1))))
+    translator = nmtkit.load(folder, device="cpu")
+    [[found]] = translator.answer(["b a"], Request())
+    [[scored]] = translator.answer(["b a"], Request(references=True), ["b P"])
+    [[log_probs]] = translator.score_candidates(["b a"], [["b P"]])
+    [[prefixed]] = translator.answer(["b a"], Request(prefixes=True), ["b P"])
+    assert (scored.tokens, prefixed.tokens) == (["b", "<unkpos_null>"], ["b", "P"])
+    assert scored.log_probs == prefixed.log_probs == found.log_probs == log_probs.tolist()
+
+
 @pytest.mark.parametrize("options", [{}, {"prefixes": True}, {"references": True}])
 def test_lines_of_an_open_file_are_those_without_their_line_ends(
     translator: Translator, options: dict[str, Any]
