@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nmtkit.errors import UserError
+from nmtkit.options import import_torch
 from nmtkit.search.settings import Combine
 from nmtkit.translation.request import Request
 from nmtkit.version import __version__
@@ -24,7 +26,7 @@ from nmtkit.workflow.posunk import posunk
 from nmtkit.workflow.prep import prep
 from nmtkit.workflow.report import report
 from nmtkit.workflow.score import score
-from nmtkit.workflow.shared import Precision, models_at
+from nmtkit.workflow.shared import Precision, models_at, weights_of
 from nmtkit.workflow.train import train
 from nmtkit.workflow.translate import translate
 from nmtkit.workflow.tune import tune
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     from nmtkit.translation.translator import Translator
 
 __all__ = [
-    "Request", "__version__", "align", "average", "contrast", "doctor", "ensemble", "gradient_flows",
+    "Request", "UserError", "__version__", "align", "average", "contrast", "doctor", "ensemble", "gradient_flows",
     "import_model", "inspect", "list_presets", "load", "posunk", "prep", "report", "score", "train", "translate",
     "translate_document",
     "tune", "vocab",
@@ -46,7 +48,7 @@ def load(
     device: str = "auto",
     *,
     combine: Combine | None = None,
-    weights: Sequence[float] | None = None,
+    weights: str | Sequence[float] | None = None,
     precision: Precision = "auto",
     lexicon: Path | str | None = None,
     checkpoint: str | int | None = None,
@@ -60,6 +62,7 @@ def load(
     such as run/checkpoints/step-876 also selects one. Raises UserError if the folders cannot be loaded or combined, or
     if the device or precision is not available.
     """
-    from nmtkit.translation import loading  # imports torch, which takes seconds and `nmtkit --help` does not need
+    import_torch()  # only now, because it takes seconds and `nmtkit --help` does not need it
+    from nmtkit.translation import loading
 
-    return loading.load(models_at(folder, checkpoint), device, combine, weights, precision, lexicon)
+    return loading.load(models_at(folder, checkpoint), device, combine, weights_of(weights), precision, lexicon)
