@@ -56,6 +56,8 @@ class AlignmentReport:
         lexicon = f"{TextFiles(self.folder).lexicon}: {self.entries:,} of {self.word_pairs:,} word pairs"
         return "\n".join([*lines, f"{lexicon}, those linked more than {self.threshold} times"])
 
+    __repr__ = __str__
+
 
 def align_with_program(folder: Path, heuristic: Heuristic, threshold: int) -> AlignmentReport:
     """Align training and development text of a data folder with eflomal, and build a lexicon from the links.

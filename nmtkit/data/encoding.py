@@ -70,6 +70,8 @@ class VocabReport:
                 )
         return "\n".join(lines)
 
+    __repr__ = __str__
+
 
 def encode(
     folder: Path,

@@ -58,6 +58,8 @@ class PrepReport:
             lines.append(f"  {side.language}: {same}{loss}")
         return "\n".join(lines)
 
+    __repr__ = __str__
+
     def _units(self) -> str:
         """A description of the tokens: words, BPE or SentencePiece."""
         if self.prep.tgt.segmentation == "sentencepiece":

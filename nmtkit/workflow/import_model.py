@@ -50,6 +50,8 @@ class Imported:
             f"parameters of the model here: {self.parameters:,}",
         ])  # fmt: skip
 
+    __repr__ = __str__
+
 
 def write_import(options: ImportOptions) -> Imported:
     """Write the model of another toolkit at ``source`` to the model folder ``output``: ``nmtkit import``.
