@@ -385,6 +385,17 @@ def _content(raw: bytes) -> bytes:
     return raw.removesuffix(b"\n").removesuffix(b"\r")
 
 
+def given_lines(name: str, lines: Iterable[Any]) -> Iterator[str]:
+    """Lines given in Python, without the line ends that those of an open file have.
+
+    Raises UserError with ``name`` and the number of a line that is not text, such as the NaN of an empty cell.
+    """
+    for number, line in enumerate(lines, 1):
+        if not isinstance(line, str):
+            raise UserError(f"{name}: number {number} is {line!r}, not text")
+        yield line.removesuffix("\n")
+
+
 def tokens_of(line: str) -> list[str]:
     """The tokens of a tokenised line; unlike ``split()`` it splits at spaces only, and not at U+00A0, for example."""
     return [token for token in line.split(" ") if token]

@@ -12,7 +12,7 @@ from nmtkit.evaluation.comparison import Compared, System
 from nmtkit.evaluation.forced import CrossEntropy, cross_entropy
 from nmtkit.evaluation.subsets import unknown_free
 from nmtkit.folders import ModelFolder, SetName, TextFiles
-from nmtkit.lines import check_read_once, read_lines
+from nmtkit.lines import check_read_once, given_lines, read_lines
 from nmtkit.machine.progress import progress
 from nmtkit.ops.precision import Precision
 from nmtkit.search.ensemble import Ensemble
@@ -54,13 +54,16 @@ class Translated:
 def read_set(texts: Sequence[Path | str | Sequence[str]]) -> list[list[str]]:
     """The lines of corresponding texts: those of files, or given lines.
 
-    Raises UserError if one is empty or has another length, with the file and both numbers of lines, and if two are
-    standard input.
+    Raises UserError if one is empty or has another length, with the file and both numbers of lines, if a given
+    line is not text, and if two are standard input.
     """
     check_read_once(text for text in texts if isinstance(text, Path | str))
     # In memory, because test sets are small and compared several times.
-    read = [list(read_lines(Path(text))) if isinstance(text, Path | str) else list(text) for text in texts]
     names = [text_name(text, number) for number, text in enumerate(texts, 1)]
+    read = [
+        list(read_lines(Path(text)) if isinstance(text, Path | str) else given_lines(name, text))
+        for name, text in zip(names, texts, strict=True)
+    ]
     for name, lines in zip(names, read, strict=True):
         if not lines:
             raise UserError(f"{name} is empty: there is nothing to score")

@@ -18,7 +18,7 @@ from nmtkit.align.posunk import annotate
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError, counted, refuse_string
 from nmtkit.evaluation.forced import score_candidates
-from nmtkit.lines import tokens_of
+from nmtkit.lines import given_lines, tokens_of
 from nmtkit.search.batching import translate_each
 from nmtkit.search.beam import Floats, Hypothesis
 from nmtkit.search.constraints import Constraints
@@ -140,7 +140,8 @@ class Translator:
         asked = replace(request or Request(), **{name: wish for name, wish in wishes.items() if wish is not None})
         self.check(asked)  # now, not when the first translation is taken
         # A generator may need the previous translation to produce its next line, so windows begin small.
-        grouped = windows(lines, lambda: True, LARGEST_WINDOW if isinstance(lines, Sequence) else FIRST_WINDOW)
+        first = LARGEST_WINDOW if isinstance(lines, Sequence) else FIRST_WINDOW
+        grouped = windows(given_lines("`lines`", lines), lambda: True, first)
         answers = (best for window in grouped for best in self.answer(window, asked))
         return answers if asked.n_best is not None else (best[0].text for best in answers)
 
@@ -164,12 +165,14 @@ class Translator:
         support.
         """
         self.check(request)
-        lines = _texts("lines", lines)
+        refuse_string("lines", lines)
+        lines = list(given_lines("`lines`", lines))
         # The request says whether there are targets, so that none is ignored.
         name = "references" if request.references else "prefixes"
         if (targets is None) == (request.references or request.prefixes):
             raise UserError(f"`{name}`: {'missing' if targets is None else 'given, but not requested'}")
-        others = [] if targets is None else _texts(name, targets)
+        refuse_string(name, targets)
+        others = list(given_lines(f"`{name}`", () if targets is None else targets))
         if targets is not None and len(others) != len(lines):
             raise UserError(f"`{name}`: {len(others)} of them for {counted(len(lines), 'line')}; give one for each")
         # Each source of an ensemble tokenises the lines. Surface words are kept for the replacement of unknown words,
@@ -368,16 +371,3 @@ def _chosen(pieces: list[list[Part]], n: int, seed: int | None) -> Sequence[Sequ
     generator = np.random.default_rng([seed, len(pieces)])
     shuffled = [[parts[i] for i in generator.permutation(len(parts))] for parts in pieces]
     return list(zip(*shuffled, strict=True))
-
-
-def _texts(name: str, texts: Iterable[str]) -> list[str]:
-    """The texts as a list, without the line ends that lines of an open file have.
-
-    Raises UserError unless all are strings.
-    """
-    refuse_string(name, texts)
-    every = list(texts)
-    for number, text in enumerate(every, 1):
-        if not isinstance(text, str):
-            raise UserError(f"`{name}`: number {number} is {text!r}, not text")
-    return [text.removesuffix("\n") for text in every]

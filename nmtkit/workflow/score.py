@@ -105,8 +105,8 @@ def score_systems(options: ScoreOptions) -> Scores:
 
     files, references = several(options.files), several(options.references)
     paired, seeds, data = options.paired, options.seeds, Path(options.data)
-    given = {shown.group for field, shown in options_of(ScoreOptions) if getattr(options, field.name) != field.default}
     if not files:
+        given = {shown.group for each, shown in options_of(ScoreOptions) if getattr(options, each.name) != each.default}
         if FILES in given:
             raise UserError(
                 "`references`, `source`, `vocab`, `paired`, `seeds`, `language` and `tokenized` are for translations "

@@ -5,12 +5,13 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain
+from itertools import chain, starmap
 from pathlib import Path
 from string import digits
 from typing import TYPE_CHECKING
 
 from nmtkit.errors import UserError, counted, refuse_string
+from nmtkit.lines import given_lines
 from nmtkit.machine.processes import CAN_FORK, loading
 from nmtkit.options import Option, by_keyword, option
 from nmtkit.search.settings import Combine
@@ -123,13 +124,22 @@ def translate_windows(
     copies = CAN_FORK and translator.device.type == "cpu"
     # Without fork, each process loads the models.
     jobs = options.jobs or (processes_for(translator) if copies else 1)
-    pairs = ((line, "") if isinstance(line, str) else line for line in lines)
+    pairs = starmap(_pair, enumerate(lines, 1))
     grouped = windows(pairs, ready, LARGEST_WINDOW)
     translated = answers(partial(translate_window, models, request), grouped, jobs, ready, copies=copies)
     if request.replace_unk or translator.sources[0].pipeline.segmenter is None:
         return translated
     advise = not options.keep and not _refusing_keep(request)
     return _warn_of_unseen(translated, translator, advise, digits if options.keep else "")
+
+
+def _pair(number: int, line: str | tuple[str, str]) -> tuple[str, str]:
+    """A line with its prefix or reference, if it has any. Raises UserError for anything else, such as NaN."""
+    if isinstance(line, str):
+        return line, ""
+    if not isinstance(line, Sequence) or len(line) != 2:
+        raise UserError(f"`lines`: number {number} is {line!r}, not text")
+    return line
 
 
 def _warn_of_unseen(
@@ -193,8 +203,8 @@ def _with_kept(options: LineOptions) -> "Iterator[list[list[Translation]]]":
     waiting: deque[tuple[str, list[Hole] | None]] = deque()  # None: the line is copied
 
     def sentences() -> Iterator[str]:
-        for text in map(str, options.lines):
-            line = one_line(text.removesuffix("\n"))
+        for text in given_lines("`lines`", options.lines):
+            line = one_line(text)
             spans = placeholders.find(line, keep)
             if spans and placeholders.nothing_else(line, Span(0, len(line)), spans):
                 waiting.append((line, None))
