@@ -29,7 +29,7 @@ PROBE_WORDS = 64  # in each vocabulary of the model that is timed; the cost of f
 class InspectOptions:
     """The options of ``inspect``, in the order of its help."""
 
-    model: str = option("run", Option(
+    model: Path | str = option("run", Option(
         "Preset or model folder to show.", metavar="MODEL", argument=True, complete=presets))
     _: KW_ONLY
     checkpoint: str | int | None = option(None, CHECKPOINT)
