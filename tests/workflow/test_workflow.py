@@ -4,10 +4,13 @@ import inspect
 import json
 import logging
 import math
+import os
 import pickle
 import random
 import re
 import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -78,6 +81,12 @@ def test_from_raw_text_to_scores(made: Path) -> None:
     assert by_model.references == [str(made / "data/test.raw.tgt")]
 
 
+def test_a_report_is_shown_as_it_is_printed(made: Path, tmp_path: Path) -> None:
+    text = {"train": [made / f"raw/train.{language}" for language in ("en", "fr")]}
+    reports = [nmtkit.prep(output=tmp_path, words=True, jobs=1, **text), nmtkit.vocab(tmp_path, jobs=1)]
+    assert list(map(repr, reports)) == list(map(str, reports))
+
+
 def test_every_command_that_finds_something_out_returns_it(made: Path) -> None:
     data, run = made / "data", made / "run"
     used = nmtkit.average(model=run, output=made / "averaged", last=1)
@@ -92,7 +101,7 @@ def test_every_command_that_finds_something_out_returns_it(made: Path) -> None:
     assert len(tuned.settings) == len(tuned.values) == 1 + 2 + 2 * 2
     assert tuned.best.beam_size == 2
     assert max(tuned.values) == tuned.values[tuned.settings.index(tuned.best)]
-    found = nmtkit.inspect(str(run), data=data, device="cpu")
+    found = nmtkit.inspect(run, data=data, device="cpu")
     assert found.parameters["total"] == sum(math.prod(shape) for shape in found.shapes.values())
     flows = nmtkit.gradient_flows(
         "rnnsearch", settings=SETTINGS, data=data, compare=["model.attention=4"], device="cpu"
@@ -228,6 +237,17 @@ def test_a_run_does_not_fail_because_its_log_is_full(made: Path) -> None:
     assert train(made, "full", max_updates=1).finished == "1 update"
 
 
+def test_what_is_wrong_with_a_run_is_shown_without_handlers_for_log_records(
+    made: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train(made, "shown", max_updates=1)
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])  # as in a script or a notebook
+    capsys.readouterr()
+    with pytest.raises(UserError, match=r"the run there differs, see above: model\.hidden;"):
+        train(made, "shown", max_updates=1, settings=SETTINGS | {"model.hidden": 16})
+    assert re.search(r"model\.hidden +8 +16\n", capsys.readouterr().err)
+
+
 def test_a_process_trains_one_model_at_a_time(made: Path) -> None:
     class Another(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
@@ -300,6 +320,40 @@ def test_the_lines_of_an_open_file_may_have_their_line_ends(made: Path, tmp_path
         assert list(nmtkit.posunk(lines=lines, source=source)) == ["old x", ""]
     [[copied]] = nmtkit.translate(["7\n"], model=made / "run", jobs=1, keep=["[0-9]"])
     assert copied.text == "7"
+
+
+@pytest.mark.parametrize("keep", [(), ["[0-9]"]])
+def test_a_line_that_is_not_text_is_named_by_its_number_among_all(made: Path, keep: list[str]) -> None:
+    lines: Any = ["cat."] * 40 + [math.nan]
+    complaint = r"`lines`: number 41 is nan, not text$"
+    with pytest.raises(UserError, match="^" + complaint):
+        list(nmtkit.translate(iter(lines), model=made / "run", jobs=1, keep=keep))
+    with pytest.raises(UserError, match="^" + complaint):
+        list(nmtkit.load(made / "run").translate(iter(lines)))
+    with pytest.raises(UserError, match=r"^text 1: number 41 is nan, not text$"):
+        nmtkit.score([lines, lines], language="fr")
+
+
+def test_weights_of_an_ensemble_may_be_text_as_everywhere(made: Path) -> None:
+    both = [made / "run", made / "run"]
+    texts = [list(nmtkit.load(both, weights=weights).translate(["old cat"])) for weights in ("1,3", [1, 3])]
+    assert texts[0] == texts[1]
+    with pytest.raises(nmtkit.UserError, match=r"^`weights` x: expected one number for each model"):
+        nmtkit.load(both, weights="x")
+
+
+def test_an_interrupt_while_pytorch_is_imported_waits_until_it_can_be_used(tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text("import signal\nsignal.raise_signal(signal.SIGINT)\nready = True\n")
+    program = """
+import nmtkit, sys
+try:
+    nmtkit.load("x")
+except KeyboardInterrupt:
+    print(sys.modules["torch"].ready)
+"""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), *filter(None, sys.path)])}
+    command = [sys.executable, "-c", program]
+    assert subprocess.run(command, env=environment, capture_output=True, text=True).stdout == "True\n"
 
 
 def test_an_ensemble_of_equal_models_translates_as_the_model(made: Path, tmp_path: Path) -> None:
