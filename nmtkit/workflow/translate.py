@@ -137,9 +137,9 @@ def _pair(number: int, line: str | tuple[str, str]) -> tuple[str, str]:
     """A line with its prefix or reference, if it has any. Raises UserError for anything else, such as NaN."""
     if isinstance(line, str):
         return line, ""
-    if not isinstance(line, Sequence) or len(line) != 2:
-        raise UserError(f"`lines`: number {number} is {line!r}, not text")
-    return line
+    if isinstance(line, Sequence) and len(line) == 2:
+        return line[0], line[1]
+    raise UserError(f"`lines`: number {number} is {line!r}, not text")
 
 
 def _warn_of_unseen(
