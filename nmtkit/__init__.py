@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nmtkit.errors import UserError
-from nmtkit.options import import_torch
 from nmtkit.search.settings import Combine
 from nmtkit.translation.request import Request
 from nmtkit.version import __version__
@@ -62,7 +61,6 @@ def load(
     such as run/checkpoints/step-876 also selects one. Raises UserError if the folders cannot be loaded or combined, or
     if the device or precision is not available.
     """
-    import_torch()  # only now, because it takes seconds and `nmtkit --help` does not need it
-    from nmtkit.translation import loading
+    from nmtkit.translation import loading  # imports torch, which takes seconds and `nmtkit --help` does not need
 
     return loading.load(models_at(folder, checkpoint), device, combine, weights_of(weights), precision, lexicon)

@@ -5,12 +5,8 @@ function, and ``nmtkit serve`` reads the fields of a request from JSON.
 """
 
 import functools
-import importlib
 import inspect
 import re
-import signal
-import sys
-import threading
 import typing
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import Field, dataclass, field, fields, replace
@@ -68,11 +64,11 @@ def options_of(schema: type) -> Iterator[tuple[Field[Any], Option]]:
     return ((each, each.metadata["option"]) for each in fields(schema) if "option" in each.metadata)
 
 
-def by_keyword(schema: Callable[P, S], function: Callable[[S], R], name: str, torch: bool = True) -> Callable[P, R]:
+def by_keyword(schema: Callable[P, S], function: Callable[[S], R], name: str) -> Callable[P, R]:
     """``function``, which takes a dataclass, as a function of the dataclass's fields, listed in its docstring.
 
-    name: that of the variable in the module of ``function``, by which ``help`` and ``pickle`` find it. torch: whether
-    ``function`` needs PyTorch. It raises UserError as ``check`` does.
+    name: that of the variable in the module of ``function``, by which ``help`` and ``pickle`` find it.
+    It raises UserError as ``check`` does.
     """
     signature = inspect.signature(schema)
 
@@ -81,8 +77,6 @@ def by_keyword(schema: Callable[P, S], function: Callable[[S], R], name: str, to
         signature.bind(*args, **kwargs)  # its message about a wrong name does not have the schema's
         options: Any = schema(*args, **kwargs)
         check(options)
-        if torch:
-            import_torch()
         return function(options)
 
     called.__name__ = called.__qualname__ = name
@@ -90,23 +84,6 @@ def by_keyword(schema: Callable[P, S], function: Callable[[S], R], name: str, to
     returned = inspect.signature(function).return_annotation
     vars(called)["__signature__"] = signature.replace(return_annotation=returned)
     return called
-
-
-def import_torch() -> None:
-    """Import PyTorch, which takes seconds; Ctrl-C comes into effect after that.
-
-    After an interrupted import, PyTorch could not be imported again, and a notebook had to be restarted.
-    """
-    if "torch" in sys.modules or threading.current_thread() is not threading.main_thread():  # it gets no Ctrl-C
-        return
-    interrupts = list[int]()
-    before = signal.signal(signal.SIGINT, lambda number, frame: interrupts.append(number))
-    try:
-        importlib.import_module("torch")
-    finally:
-        signal.signal(signal.SIGINT, before)
-    for number in interrupts[:1]:
-        signal.raise_signal(number)
 
 
 def documented(schema: type[T]) -> type[T]:

@@ -65,7 +65,7 @@ def align_words(options: AlignOptions) -> "AlignmentReport | Quality":
     return align_with_program(Path(options.data), options.symmetrize or HEURISTIC, threshold)
 
 
-align = by_keyword(AlignOptions, align_words, "align", torch=False)
+align = by_keyword(AlignOptions, align_words, "align")
 
 
 def _quality(alignment: Path, gold: Path) -> Quality:

@@ -65,4 +65,4 @@ def replace_lines(options: PosunkOptions) -> Iterator[str]:
         yield line
 
 
-posunk = by_keyword(PosunkOptions, replace_lines, "posunk", torch=False)
+posunk = by_keyword(PosunkOptions, replace_lines, "posunk")

@@ -146,7 +146,7 @@ def prepare(options: PrepOptions) -> "PrepReport | str":
     return text_prep.prepare(files, output, settings, options.jobs, rejected, options.merge, held_out, folder)
 
 
-prep = by_keyword(PrepOptions, prepare, "prep", torch=False)
+prep = by_keyword(PrepOptions, prepare, "prep")
 
 
 def _check(options: PrepOptions) -> None:

@@ -63,4 +63,4 @@ def make_vocabularies(options: VocabOptions) -> "VocabReport":
     )
 
 
-vocab = by_keyword(VocabOptions, make_vocabularies, "vocab", torch=False)
+vocab = by_keyword(VocabOptions, make_vocabularies, "vocab")

@@ -4,13 +4,10 @@ import inspect
 import json
 import logging
 import math
-import os
 import pickle
 import random
 import re
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -340,20 +337,6 @@ def test_weights_of_an_ensemble_may_be_text_as_everywhere(made: Path) -> None:
     assert texts[0] == texts[1]
     with pytest.raises(nmtkit.UserError, match=r"^`weights` x: expected one number for each model"):
         nmtkit.load(both, weights="x")
-
-
-def test_an_interrupt_while_pytorch_is_imported_waits_until_it_can_be_used(tmp_path: Path) -> None:
-    (tmp_path / "torch.py").write_text("import signal\nsignal.raise_signal(signal.SIGINT)\nready = True\n")
-    program = """
-import nmtkit, sys
-try:
-    nmtkit.load("x")
-except KeyboardInterrupt:
-    print(sys.modules["torch"].ready)
-"""
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), *filter(None, sys.path)])}
-    command = [sys.executable, "-c", program]
-    assert subprocess.run(command, env=environment, capture_output=True, text=True).stdout == "True\n"
 
 
 def test_an_ensemble_of_equal_models_translates_as_the_model(made: Path, tmp_path: Path) -> None:
