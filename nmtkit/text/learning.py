@@ -28,14 +28,16 @@ _LEARNT_FROM = 500_000  # most frequent word types; 850 MB in subword-nmt
 
 def choose_merges(work: Work) -> tuple[int, str]:
     """The number of BPE merges for the size of the clean training text, and the reason."""
+    both = zip(SIDES, (work.prep.src, work.prep.tgt), strict=True)
+    sides = [name for name, side in both if side.finds_words] or SIDES  # in Thai, tokens are phrases
     most = _MERGES[-1][0]
     words = 0
-    for chunk in (chunk for shard in work.shards for side in SIDES for chunk in work.tokens(shard, side)):
+    for chunk in (chunk for shard in work.shards for side in sides for chunk in work.tokens(shard, side)):
         words += sum(map(len, split_lines(chunk)))
-        if words >= 2 * most:  # more would not change the choice
+        if words >= len(sides) * most:  # more would not change the choice
             return _MANY_MERGES, f"the training text has more than {most:,} words a side"
-    merges = next(merges for limit, merges in _MERGES if words < 2 * limit)
-    return merges, f"the training text has {words // 2:,} words a side"
+    merges = next(merges for limit, merges in _MERGES if words < len(sides) * limit)
+    return merges, f"the training text has {words // len(sides):,} words a side"
 
 
 def learn_truecasers(work: Work, kept: int) -> None:

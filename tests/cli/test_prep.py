@@ -38,6 +38,13 @@ def test_raw_becomes_data_and_what_was_done_is_told_on_stderr(nmtkit: Run, folde
     assert (folder / "data" / "test.raw.tgt").read_text(encoding="utf-8").splitlines() == FRENCH
 
 
+def test_the_number_of_merges_depends_on_the_side_whose_words_are_found(nmtkit: Run, folder: Path) -> None:
+    (folder / "en").write_text("my cat sleeps\nyour dog runs home\n", encoding="utf-8")
+    (folder / "th").write_text("แมวของฉันนอน\nหมาของคุณวิ่ง กลับบ้าน\n", encoding="utf-8")
+    outcome = nmtkit("prep", "--train", "en", "th", "-s", "en", "-t", "th", "-j1")
+    assert "because the training text has 7 words a side;" in outcome.err
+
+
 def test_without_options_the_direction_is_asked_for(nmtkit: Run) -> None:
     assert nmtkit("prep") == (
         1,
