@@ -8,8 +8,13 @@ from typing import Any, get_args
 class UserError(Exception):
     """A mistake that the user can correct. The message names the place, the value and the remedy.
 
-    The command line prints it on one line and exits with status 1. Any other exception is a bug and has a traceback.
+    The command line prints it on one line and exits with status 1; so does a notebook, without the status. Any other
+    exception is a bug and has a traceback.
     """
+
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows, instead of a traceback of this package."""
+        return [f"UserError: {self}"]
 
 
 def printable(text: str) -> str:

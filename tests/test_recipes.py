@@ -624,6 +624,18 @@ def test_the_notebook_runs_from_its_first_cell_to_its_last(tmp_path: Path, monke
 
 
 @pytest.mark.slow
+def test_a_mistake_in_a_notebook_is_one_line() -> None:
+    pytest.importorskip("ipykernel", reason="pip install 'nmtkit[notebook]'")
+    nbclient = pytest.importorskip("nbclient", reason="pip install 'nmtkit[notebook]'")
+    from nbformat import v4
+
+    notebook = v4.new_notebook(cells=[v4.new_code_cell("import nmtkit; nmtkit.score([['a'], ['a', 'b']])")])
+    nbclient.NotebookClient(notebook, timeout=900, allow_errors=True).execute()
+    [shown] = notebook.cells[0].outputs
+    assert shown.traceback == ["UserError: text 2 has 1 line but text 1 has 2; make them correspond"]
+
+
+@pytest.mark.slow
 def test_nist_zh_en_runs_end_to_end_on_user_text(recipe: Recipe, tmp_path: Path) -> None:
     ldc = tmp_path / "ldc"
     ldc.mkdir()
