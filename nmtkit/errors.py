@@ -8,12 +8,12 @@ from typing import Any, get_args
 class UserError(Exception):
     """A mistake that the user can correct. The message names the place, the value and the remedy.
 
-    The command line prints it on one line and exits with status 1; so does a notebook, without the status. Any other
+    The command line prints it on one line and exits with status 1; a notebook shows only that line. Any other
     exception is a bug and has a traceback.
     """
 
     def _render_traceback_(self) -> list[str]:
-        """What IPython shows, instead of a traceback of this package."""
+        """The lines that IPython shows instead of a traceback."""
         return [f"UserError: {self}"]
 
 

@@ -18,7 +18,7 @@ Input: TypeAlias = tuple[str, list[str], References]  # for a metric: tokenisati
 
 # With p <= 0.05, the bootstrap calls equally good systems different in 5 % of test sets of 100 sentences, in 6 % of
 # those of 50, 10 % of 10 and 45 % of 2 (simulated); approximate randomisation in at most 5 % of any.
-ENOUGH = 50
+_ENOUGH_SENTENCES = 50
 
 log = logging.getLogger(__name__)
 
@@ -96,10 +96,10 @@ def compare(compared: Compared, test: Test | None, seeds: bool, subset_metric: s
     systems, inputs = compared.systems, [_inputs(system) for system in compared.systems]
     if subset_metric not in inputs[0]:  # all systems have plain text, or none has
         raise UserError(f"`subset_metric` {subset_metric}: not one of {', '.join(inputs[0])}")
-    if test == "bs" and len(systems[0].words) < ENOUGH:
+    if test == "bs" and len(systems[0].words) < _ENOUGH_SENTENCES:
         log.warning(
             "nmtkit: %s: with fewer than %d, the bootstrap's p and intervals are too small; set `paired` to ar",
-            counted(len(systems[0].words), "sentence"), ENOUGH,
+            counted(len(systems[0].words), "sentence"), _ENOUGH_SENTENCES,
         )  # fmt: skip
     measured = [
         [Measured(metric, on, score(metric, hyps, refs)) for metric, (on, hyps, refs) in of_system.items()]

@@ -238,19 +238,21 @@ class Guesses(Says):
         return log_probs, after, torch.nn.functional.one_hot(places, memory.size(1)).float()
 
 
+def annotated(folder: Path, monkeypatch: pytest.MonkeyPatch, said: list[str]) -> Translator:
+    """A translator with a vocabulary of ``nmtkit vocab --unkpos`` that says these words, one per source word."""
+    write_folder(folder)
+    vocabulary = Vocabulary.choose(Counter({"b": 2}).items(), None, 1, annotated=True)
+    vocabulary.save(folder / "vocab.tgt")
+    model = Guesses("b", [*range(len(said))])
+    model.ids, model.words = [*map(vocabulary.words.index, said), EOS], len(vocabulary)
+    monkeypatch.setattr(loading, "load_model", lambda *_: (model, SimpleNamespace(search=Search(beam_size=1))))
+    return nmtkit.load(folder, device="cpu")
+
+
 def test_what_replaces_unknown_words_does_not_depend_on_what_else_is_requested(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = write_folder(tmp_path / "run")
-    vocabulary = Vocabulary.choose(Counter({"b": 2}).items(), None, 1, annotated=True)
-    vocabulary.save(folder / "vocab.tgt")
-    model = Guesses("b", [0, 1, 2])
-    model.ids, model.words = (
-        [vocabulary.words.index(word) for word in ("b", "<unkpos_null>", "b")] + [EOS],
-        len(vocabulary),
-    )
-    monkeypatch.setattr(loading, "load_model", lambda *_: (model, SimpleNamespace(search=Search(beam_size=1))))
-    translator = with_lexicon(nmtkit.load(folder, device="cpu"), {})
+    translator = with_lexicon(annotated(tmp_path / "run", monkeypatch, ["b", "<unkpos_null>", "b"]), {})
     for more in ({}, {"alignment": True}, {"attention": True}, {"quality": True}):
         assert list(translator.translate(["b a b"], replace(REPLACING, **more))) == ["b a b"]
 
@@ -336,13 +338,7 @@ def test_scores_of_given_translations_are_those_of_search(translator: Translator
 def test_an_unknown_word_of_a_given_translation_is_a_symbol_that_an_annotated_model_has_learnt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = write_folder(tmp_path / "run")
-    vocabulary = Vocabulary.choose(Counter({"b": 2}).items(), None, 1, annotated=True)
-    vocabulary.save(folder / "vocab.tgt")
-    model = Guesses("b", [0, 1])
-    model.ids, model.words = [vocabulary.words.index(word) for word in ("b", "<unkpos_null>")] + [EOS], len(vocabulary)
-    monkeypatch.setattr(loading, "load_model", lambda *_: (model, SimpleNamespace(search=Search(beam_size=1))))
-    translator = nmtkit.load(folder, device="cpu")
+    translator = annotated(tmp_path / "run", monkeypatch, ["b", "<unkpos_null>"])
     [[found]] = translator.answer(["b a"], Request())
     [[scored]] = translator.answer(["b a"], Request(references=True), ["b P"])
     [[log_probs]] = translator.score_candidates(["b a"], [["b P"]])
