@@ -57,8 +57,9 @@ def chunks(path: Path, size: int) -> Iterator[Chunk]:
 class Workers:
     """A pool of processes, by default one per core; a count of 1 runs everything in the calling process.
 
-    Functions must be importable. A thread per process sends an item through a pipe and waits for the result. There are
-    no shared queues or semaphores, so processes may be killed at any time; ``multiprocessing.Pool`` would then hang.
+    Functions must be importable from modules, not of the user's script. A thread per process sends an item through a
+    pipe and waits for the result. There are no shared queues or semaphores, so processes may be killed at any time;
+    ``multiprocessing.Pool`` would then hang.
     """
 
     def __init__(self, count: int | None, *, helping: bool = False, fork: bool = False) -> None:
@@ -182,7 +183,7 @@ class Workers:
         # A fork would copy locks that another thread may hold.
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
-        with theirs:  # closed here, so that the pipe breaks when the process ends
+        with theirs, _script_hidden():  # closed here, so that the pipe breaks when the process ends
             self._start(context.Process(target=_work, args=(theirs, [])))
         return ours
 
@@ -252,6 +253,21 @@ def loading() -> Iterator[None]:
     finally:
         if enabled:
             gc.enable()
+
+
+@contextmanager
+def _script_hidden() -> Iterator[None]:
+    """Keep workers from running the user's script again, as those of Python do; functions are imported from modules.
+
+    So a script may use workers without ``if __name__ == "__main__":``, and those of a command do not import typer.
+    """
+    main = vars(sys.modules["__main__"])
+    path = main.pop("__file__", None)
+    try:
+        yield
+    finally:
+        if path is not None:
+            main["__file__"] = path
 
 
 @contextmanager

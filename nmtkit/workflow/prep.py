@@ -110,8 +110,7 @@ def prepare(options: PrepOptions) -> "PrepReport | str":
     """Make a data folder from raw parallel text: ``nmtkit prep``.
 
     Options that may be repeated on the command line take one value or several. Returns a report with the manifest, or
-    for a ``shard`` such as "1/8" a line of text; both can be printed. As always in Python, a script that starts
-    processes (``jobs``) must do so below ``if __name__ == "__main__":``. Raises UserError for invalid text, and for
+    for a ``shard`` such as "1/8" a line of text; both can be printed. Raises UserError for invalid text, and for
     arguments that exclude each other.
     """
     _check(options)

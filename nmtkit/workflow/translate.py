@@ -239,8 +239,7 @@ def translate_lines(options: LineOptions) -> "Iterator[list[Translation]]":
     lines: read as they are needed, so that a text may be of any length; pairs with a prefix or a reference if
     ``request`` has ``prefixes`` or ``references``. ready: says whether the next line can be read without blocking; if
     not, the translations so far are yielded first. The other arguments are those of ``nmtkit.load``, and
-    ``nmtkit.load("run").translate(lines)`` does the same in one process. As always in Python, a script that starts
-    processes (``jobs``) must do so below ``if __name__ == "__main__":``. Raises UserError for models that cannot be
+    ``nmtkit.load("run").translate(lines)`` does the same in one process. Raises UserError for models that cannot be
     used, or not with this request.
     """
     return chain.from_iterable(translate_text(options))

@@ -203,18 +203,34 @@ def test_chunks_have_every_line_and_know_their_numbers(tmp_path: Path) -> None:
     assert list(chunks(tmp_path / "text", 2)) == [Chunk(1, [b"1\n", b"2\r\n"]), Chunk(3, [b"3"])]
 
 
-INTERRUPTED = """
-import sys, time
+def test_a_script_may_start_workers_anywhere_and_runs_once(tmp_path: Path, fork: bool) -> None:
+    (tmp_path / "script.py").write_text(f"""
 from nmtkit.machine.processes import Workers
+print("begins")
+with Workers(2, fork={fork}) as workers:
+    print(*workers.map(len, ["a", "bc"]))
+print(__file__)
+""")
+    command = [sys.executable, tmp_path / "script.py"]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert (result.stdout, result.stderr) == (f"begins\n1 2\n{tmp_path / 'script.py'}\n", "")
+
+
+INTERRUPTED = """
+import sys
+from nmtkit.machine.processes import Workers
+from weighing import weigh
+
+with Workers(2, fork=sys.argv[1] == "True") as workers:
+    for _ in workers.map(weigh, (bytes(100_000) for _ in range(100_000))):
+        print(flush=True)
+"""
+WEIGHING = """
+import time
 
 def weigh(item):
     time.sleep(0.001)
     return len(item)
-
-if __name__ == "__main__":
-    with Workers(2, fork=sys.argv[1] == "True") as workers:
-        for _ in workers.map(weigh, (bytes(100_000) for _ in range(100_000))):
-            print(flush=True)
 """
 
 
@@ -223,6 +239,7 @@ def test_a_program_leaves_nothing_to_clean_up_however_it_ends(
     tmp_path: Path, number: signal.Signals, fork: bool
 ) -> None:
     (tmp_path / "busy.py").write_text(INTERRUPTED)
+    (tmp_path / "weighing.py").write_text(WEIGHING)
     command = [sys.executable, tmp_path / "busy.py", str(fork)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True) as program:
         assert program.stdout is not None
