@@ -49,9 +49,12 @@ def learn_truecasers(work: Work, kept: int) -> None:
             write_file(model, learn_truecaser(Counter(dict(most_frequent(merged(runs), _LEARNT_FROM))), settings.case))
 
 
-def learn_segmenters(work: Work, kept: int) -> None:
-    """Learn the missing BPE or SentencePiece models on the truecased words, jointly or for each side."""
-    prep, files = work.prep, TextFiles(work.folder)
+def learn_segmenters(work: Work, prep: Prep, kept: int) -> None:
+    """Learn the missing BPE or SentencePiece models on the truecased words, jointly or for each side.
+
+    prep: the settings of the work with the number of merges chosen. kept: as in ``learn_truecasers``.
+    """
+    files = TextFiles(work.folder)
     assert prep.merges is not None, "chosen before"
     for kind, path, amount, what in (
         ("bpe", files.merges, prep.merges, "BPE merges"),

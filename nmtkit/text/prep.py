@@ -169,15 +169,14 @@ def _make_files(work: Work) -> None:
     """Write every file of the data folder to the work folder, the manifest last."""
     lost = report_lost(work)
     kept = work.pairs - sum(rule["count"] for rule in lost.values())
-    if work.prep.merges is None:
-        work = _with_merges(work)
+    prep = work.prep if work.prep.merges is not None else _with_merges(work)
     if work.like is not None:
         copy_prep(work.like, work.folder)
         for path in vocabularies(work.like):
             copy_file(path, work.folder / path.name)
-    write_file(TextFiles(work.folder).settings, dump_yaml(to_dict(work.prep)))
+    write_file(TextFiles(work.folder).settings, dump_yaml(to_dict(prep)))
     learn_truecasers(work, kept)
-    learn_segmenters(work, kept)
+    learn_segmenters(work, prep, kept)
     for side in SIDES:
         _write_train(work, side, kept)
     for split in SPLITS[1:]:
@@ -204,13 +203,13 @@ def _make_files(work: Work) -> None:
     write_file(work.folder / "manifest.json", json.dumps(manifest, indent=1) + "\n")
 
 
-def _with_merges(work: Work) -> Work:
-    """The work with the number of BPE merges chosen."""
+def _with_merges(work: Work) -> Prep:
+    """The settings with the number of BPE merges chosen."""
     merges = Prep.merges
     if "bpe" in (work.prep.src.segmentation, work.prep.tgt.segmentation) and work.like is None:
         merges, reason = choose_merges(work)
         log.info(f"BPE with {merges:,} merges, because {reason}; set `bpe` for another number")
-    return replace(work, prep=replace(work.prep, merges=merges))
+    return replace(work.prep, merges=merges)
 
 
 def _origins(work: Work) -> dict[str, list[Path]]:

@@ -28,6 +28,7 @@ from nmtkit.errors import UserError
 from nmtkit.lines import at_line, read_lines
 from nmtkit.symbols import SPELLINGS
 from nmtkit.text.cleaning import paired_chunks
+from nmtkit.text.hashes import repeated
 from nmtkit.text.manifest import PrepReport, line_numbers, reference_files, verify
 from nmtkit.text.pipeline import TextPipeline, copy_prep
 from nmtkit.text.prep import prep_like, prepare, prepare_part
@@ -1034,6 +1035,17 @@ def test_the_first_of_duplicate_pairs_stays_across_shards(tmp_path: Path, monkey
     assert list(read_lines(tmp_path / "data" / "train.src")) == [f"cat {n}" for n in firsts]
     assert list(read_lines(tmp_path / "data" / "train.tgt")) == [f"chat {n}" for n in firsts]
     assert report.manifest["cleaning"]["duplicate"]["count"] == 100 - len(firsts)
+
+
+def test_duplicates_are_looked_for_once_also_if_the_merges_are_chosen(
+    raw: dict[str, Files], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searches = list[int]()
+    monkeypatch.setattr("nmtkit.text.work.repeated", lambda files: searches.append(len(files)) or repeated(files))
+    prep = replace(BPE, merges=None, cleaning=Cleaning(drop=("duplicate",)))
+    prepare(raw, tmp_path / "data", prep, workers=1)
+    assert searches == [1]
+    assert load_prep(tmp_path / "data").merges == 2_000
 
 
 def test_rejected_pairs_are_written_with_line_and_rule(
