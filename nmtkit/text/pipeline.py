@@ -16,7 +16,7 @@ from nmtkit.text import reversible
 from nmtkit.text.bpe import Segmenter
 from nmtkit.text.casing import lower
 from nmtkit.text.command import Command
-from nmtkit.text.scripts import CHARACTERS, base_language
+from nmtkit.text.scripts import CHARACTERS, WIDE, base_language
 from nmtkit.text.sentencepieces import MARK, SentencePieces
 from nmtkit.text.settings import MOSES, Side, in_form, load_prep, restored
 from nmtkit.text.truecasing import Truecaser, detruecased
@@ -28,10 +28,8 @@ CONTROL = re.compile("[\x00-\x08\x0e-\x1b\x7f\x81\x8d\x8f\x90\x9d]")
 RUN_COMMANDS = "NMTKIT_RUN_COMMANDS"
 
 _LINE_BREAKS = re.compile("[\r\n\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
-# Han, kana, bopomofo, and the punctuation and full-width forms that go with them.
-_WIDE = "\u2e80-\u312f\u31a0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff"
-_CHARACTER = re.compile(f"([{_WIDE}])")
-_AROUND_CHARACTERS = re.compile(f"(?<=[{_WIDE}]) | (?=[{_WIDE}])")
+_CHARACTER = re.compile(f"([{WIDE}])")
+_AROUND_CHARACTERS = re.compile(f"(?<=[{WIDE}]) | (?=[{WIDE}])")
 _PLACE = "THISISPROTECTED"  # placeholder for protected text, the same as in Moses
 
 

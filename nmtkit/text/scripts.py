@@ -12,6 +12,8 @@ from langcodes.data_dicts import LANGUAGE_REPLACEMENTS, LIKELY_SUBTAGS
 CHARACTERS = ("zh", "cmn", "gan", "hsn", "lzh", "wuu", "yue", "ja")
 WITHOUT_SPACES = (*CHARACTERS, "bo", "dz", "khb", "km", "lo", "mnw", "my", "nod", "shn", "th", "tts")
 SYLLABLES = ("bo", "dz")
+# Han, kana, bopomofo, and the punctuation and full-width forms that go with them, for a set of a regular expression.
+WIDE = "\u2e80-\u312f\u31a0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff"
 # The end of a sentence in any script. The Ethiopic full stop is often written as two word spaces; ၊ is a comma.
 TERMINAL = r"(?:(?!၊)[\p{Sentence_Terminal}…]|፡፡)"
 

@@ -31,6 +31,22 @@ def test_a_sentence_that_runs_over_cues_is_one_segment() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("one", "other", "together"),
+    [
+        ("我们今天", "去公园。", "我们今天去公园。"),
+        ("今日は、", "<i>公園</i>に行く", "今日は、公園に行く"),
+        ("<i>我们用</i>", "Python。", "我们用 Python。"),
+        ("우리는", "공원에", "우리는 공원에"),
+    ],
+)
+@pytest.mark.parametrize("apart", ["lines", "cues"])
+def test_chinese_and_japanese_lines_are_joined_without_a_space(one: str, other: str, together: str, apart: str) -> None:
+    data = srt(f"{one}\n{other}") if apart == "lines" else srt(one, other)
+    assert texts(data) == [together]
+    assert capitals("a.srt", data).decode() == data.decode().replace("Python", "PYTHON")
+
+
 def test_cues_far_apart_and_more_than_four_are_not_joined() -> None:
     assert texts(srt("one", "two", pause=3)) == ["one", "two"]
     assert texts(srt("a", "b", "c", "d", "e")) == ["a b c d", "e"]
