@@ -229,6 +229,7 @@ def test_a_folder_without_its_merges_names_the_file(tmp_path: Path) -> None:
         (lambda: Side("en", lowercase=True, truecase=True), "`lowercase` and `truecase` exclude each other"),
         (lambda: Cleaning(max_length=-1), "`max_length` must be 0 or more, not -1"),
         (lambda: Cleaning(max_ratio=0.5), r"`max_ratio` must be 0 or at least 1, not 0\.5"),
+        (lambda: Cleaning(max_ratio=-1), r"`max_ratio` must be 0 or at least 1, not -1"),
         (lambda: plain(escape=True), "`protect` and `escape` are options of `tokenizer` moses or characters, not none"),
         (lambda: Side("en", protected=("(",)), r"`protect`: '\(' is not a regular expression: missing \)"),
         (lambda: Side("en", protected=("a{99999999999999}",)), "is not a regular expression: the repetition number is"),

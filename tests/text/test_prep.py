@@ -458,6 +458,18 @@ def test_lengths_are_those_of_characters_where_no_words_are_found(
     assert broken_rule("", ["word"] * 200, ["x"] * 251, prep, frozenset()) == ("long" if found else None)
 
 
+@pytest.mark.parametrize(
+    ("limits", "rules"),
+    [
+        (Cleaning(max_length=1, max_ratio=1), [None, "long", "long", "long"]),
+        (Cleaning(max_length=0, max_ratio=1), [None, "ratio", "ratio", None]),
+    ],
+)
+def test_the_strictest_limits_are_single_words_and_equal_lengths(limits: Cleaning, rules: list[str | None]) -> None:
+    prep, sentences = replace(BPE, cleaning=limits), (["a"], ["a", "b"])
+    assert [broken_rule("", src, tgt, prep, frozenset()) for src in sentences for tgt in sentences] == rules
+
+
 def test_zero_is_no_limit() -> None:
     prep = replace(BPE, cleaning=Cleaning(max_length=0, max_ratio=0))
     assert broken_rule("", ["a"] * 5000, ["a"], prep, frozenset()) is None
@@ -1058,6 +1070,14 @@ def test_rejected_pairs_are_written_with_line_and_rule(
     assert rejected == [[str(10 * i + 6), *found] for i, found in enumerate(OPTIONAL) if found[0]]  # type: ignore[has-type]
 
 
+def test_a_rejected_pair_is_one_row_of_four_columns_whatever_it_contains(tmp_path: Path) -> None:
+    files = Files(tmp_path / "train.en", tmp_path / "train.fr")
+    write(files.src, ["a\ttab\u2028and more", *(f"cat {number}" for number in range(30))])
+    write(files.tgt, ["\t", *(f"chat {number}" for number in range(30))])
+    prepare({"train": files}, tmp_path / "data", WORDS, 1, tmp_path / "rejected.tsv")
+    assert (tmp_path / "rejected.tsv").read_bytes().decode() == "1\tempty\ta tab\u2028and more\t \n"
+
+
 def test_a_missing_folder_for_rejected_pairs_is_reported_before_the_work(
     spoilt: dict[str, Files], tmp_path: Path
 ) -> None:
@@ -1505,6 +1525,25 @@ def test_too_large_a_sample_is_refused(
         prepare(repetitive, tmp_path / "data", BPE, workers=1, held_out=SetOptions(dev_size=dev, test_size=test))
 
 
+def test_half_of_the_pairs_can_be_sampled_and_are_not_left_in_the_training_text(tmp_path: Path) -> None:
+    raw = {"train": Files(tmp_path / "train.en", tmp_path / "train.fr")}
+    write(raw["train"].src, [f"Number {number}." for number in range(40)])
+    write(raw["train"].tgt, [f"Nombre {number}." for number in range(40)])
+    prepare(raw, tmp_path / "data", BPE, workers=1, held_out=SetOptions(dev_size=12, test_size=8))
+    sets = [pairs_of(tmp_path / "data", split) for split in ("train", "dev", "test")]
+    assert [len(pairs) for pairs in sets] == [20, 12, 8]
+    assert len({*chain.from_iterable(sets)}) == 40
+
+
+def test_parts_with_other_samples_are_parts_of_another_run(
+    repetitive: dict[str, Files], tmp_path: Path, shards: None
+) -> None:
+    prepare_part(repetitive, tmp_path / "data", BPE, 1, (1, 2), SetOptions(dev_size=50))
+    for held_out, change in ((SetOptions(dev_size=50, seed=2), "seed 1, now 2"), (SetOptions(dev_size=51), "dev_size")):
+        with pytest.raises(UserError, match=rf"made by `shard` with other settings or another text \({change}"):
+            prepare(repetitive, tmp_path / "data", BPE, 1, held_out=held_out)
+
+
 def test_a_set_is_sampled_from_the_few_pairs_that_are_usable(tmp_path: Path) -> None:
     """In a translation memory of many languages, most units lack one of the two."""
     raw = {"train": Files(tmp_path / "train.en", tmp_path / "train.fr")}
@@ -1558,6 +1597,17 @@ def test_text_is_converted_to_the_normal_form_of_most_training_lines(
     assert "20 of 20 sampled lines detokenise exactly" in str(report)
     pipeline = TextPipeline.load(tmp_path / "data", "tgt")
     assert pipeline.tokens(normalize("NFC", "Où, l'été ?")) == pipeline.tokens(normalize("NFD", "Où, l'été ?"))
+
+
+def test_text_without_accents_is_in_nfc(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    files = Files(tmp_path / "train.en", tmp_path / "train.fr")
+    write(files.src, [f"cat {number}" for number in range(10)])
+    write(files.tgt, [f"chat {number}" for number in range(10)])
+    sides = Side("en", tokenizer="reversible", segmentation="words"), Side("fr", tokenizer="none", segmentation="words")
+    with caplog.at_level("INFO"):
+        prepare({"train": files}, tmp_path / "data", Prep(*sides), workers=1)
+    assert (load_prep(tmp_path / "data").src.form, load_prep(tmp_path / "data").tgt.form) == ("NFC", None)
+    assert "converted" not in caplog.text
 
 
 def test_text_of_which_most_lines_are_in_no_normal_form_stays_as_it_is_written(tmp_path: Path) -> None:
