@@ -48,7 +48,7 @@ def score(options: ScoreOptions, as_json: Annotated[bool, replace(AS_JSON, befor
 
 def _print(comparison: "Comparison", refs: list[str], options: ScoreOptions) -> None:
     """Print the scores of all systems, the signatures of the metrics, and the tables that have data."""
-    from nmtkit.evaluation.comparison import difference_rows, part_rows, unknown_columns
+    from nmtkit.evaluation.comparison import difference_rows, part_rows, tested_against, unknown_columns
 
     names = [system.name for system in comparison.systems]
     # All systems have the same metrics.
@@ -75,9 +75,8 @@ def _print(comparison: "Comparison", refs: list[str], options: ScoreOptions) -> 
     _print_more("unknown words, and names that also occur in a reference", ["system", *columns], rows)
     if options.paired:
         test = {"bs": "paired bootstrap", "ar": "approximate randomisation"}[options.paired]
-        title = f"{test} against {names[0]}; p: probability of a difference as large by chance"
         header = ["metric", "system", "score", "mean", "± 95 %", "p"]
-        _print_more(title, header, difference_rows(comparison, ""))
+        _print_more(f"{test} {tested_against(*names)}", header, difference_rows(comparison, ""))
     for system in comparison.systems:
         if system.forced is not None:
             rows = [[unit, f"{value:.4f}"] for unit, value in system.forced.units().items()]

@@ -156,6 +156,12 @@ def difference_rows(comparison: Comparison, missing: str) -> list[list[str]]:
     ]  # fmt: skip
 
 
+def tested_against(first: str, *others: str) -> str:
+    """The meaning of ``difference_rows`` of systems with these names, for above their table."""
+    alone = ", not corrected for several comparisons" if len(others) > 1 else ""
+    return f"against {first}; p: probability of a difference at least as large by chance{alone}"
+
+
 def _part(subset: Subset, metric: str, inputs: Sequence[Input]) -> Part:
     """A subset of the test set with the score of each system on it."""
     if not subset.numbers:

@@ -10,7 +10,7 @@ from typing import Any
 from nmtkit.errors import UserError
 from nmtkit.evaluation.bleu import sentence_chrf
 from nmtkit.evaluation.charts import Series, line_chart
-from nmtkit.evaluation.comparison import Comparison, difference_rows, part_rows, unknown_columns
+from nmtkit.evaluation.comparison import Comparison, difference_rows, part_rows, tested_against, unknown_columns
 from nmtkit.evaluation.contrast import Accuracy
 from nmtkit.evaluation.page import folded, note, page, table, terms, verbatim
 from nmtkit.lines import raw_lines
@@ -273,11 +273,10 @@ def _differences(names: Sequence[str], comparison: Comparison) -> str:
     """The significance tests; empty for a single system."""
     if not comparison.differences:
         return ""
-    text = f"Every system against {names[0]}. p: the probability of a difference at least as large by chance."
     rows = difference_rows(comparison, "-")
     signatures = [[d.metric, d.signature] for d in comparison.differences]
     return (
-        note(text)
+        note(f"Every system {tested_against(*names)}.")
         + table(["metric", "system", "score", "mean", "± 95 %", "p"], rows, words=2)
         + folded("Signatures", table(["metric", "signature"], signatures, words=2))
     )

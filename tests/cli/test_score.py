@@ -345,6 +345,10 @@ def test_differences_to_the_first_are_tested(nmtkit: Run, test: Literal["bs", "a
     table = nmtkit("score", "bad", "good", "ref", "-l", "en", "--paired", test).out
     assert f"|{test}:" in table
     assert re.search(r"^multi-bleu +good +100\.00 .* 0\.00", table, re.MULTILINE)
+    assert "against bad; p: probability of a difference at least as large by chance\n" in table
+    write("other", refs)
+    table = nmtkit("score", "bad", "good", "other", "ref", "-l", "en", "--paired", test).out
+    assert "at least as large by chance, not corrected for several comparisons\n" in table
 
 
 def test_mean_and_deviation_over_seeds(nmtkit: Run) -> None:
