@@ -18,7 +18,7 @@ from nmtkit.documents.archive import Xml
 from nmtkit.documents.markup import NOT_XML, append_text, last_child, local_name
 from nmtkit.documents.places import Builder, check_number, is_script, part, walk
 from nmtkit.documents.segment import Segment
-from nmtkit.documents.text import byte_order_mark, guessed, line_end
+from nmtkit.documents.text import byte_order_mark, guessed, line_end, space_between
 from nmtkit.errors import UserError
 from nmtkit.text.scripts import right_to_left
 
@@ -214,7 +214,7 @@ class _Line:
 
     def _write(self, text: str, keep: bool = False) -> str:
         """Add text; returns it with its white space collapsed."""
-        text = _SPACE.sub(" ", text)
+        text = _SPACE.sub(_collapsed, text)
         if not text:
             return ""
         # Of the white space on both sides of a node without text, the text has one space, before the node.
@@ -334,6 +334,12 @@ class _Line:
             self._parent[:0] = list(root)
         else:
             _put_after(self._before, text, list(root))
+
+
+def _collapsed(space: re.Match[str]) -> str:
+    """White space as browsers show it; as CSS permits, a line break between Chinese or Japanese characters is none."""
+    text, start, end = space.string, *space.span()
+    return space_between(text[max(0, start - 1) : start], text[end : end + 1]) if "\n" in space[0] else " "
 
 
 def _reversed(nodes: Sequence[Node]) -> list[Node | str]:

@@ -20,7 +20,7 @@ from mdit_py_plugins.front_matter import front_matter_plugin
 
 from nmtkit.documents.places import Builder, Places, is_script, walk
 from nmtkit.documents.segment import Segment
-from nmtkit.documents.text import decoded, encoded
+from nmtkit.documents.text import decoded, encoded, space_between
 
 _SPECIAL = re.compile(r"([\\`*_\[\]<>~&|!^$])")
 _FOOTNOTE = re.compile(r"\[\^([^\s\]]+)\]")
@@ -156,7 +156,7 @@ def _segment(tokens: Sequence[Token], written: str) -> Segment:
         elif kind == "text":
             builder.text(token.content.replace("\t", " "))
         elif kind == "softbreak":
-            builder.text(" ")
+            builder.text(space_between(*(each.content for each in tokens[number - 1 : number + 2 : 2])))
         elif kind == "hardbreak" or (kind == "html_inline" and _BREAK.fullmatch(token.content)):
             builder.empty(_Written(token.content or ("\\\n" if "\\\n" in written else "  \n"), ""), layout=" ")
         elif kind in ("code_inline", "math_inline", "math_inline_double"):

@@ -13,15 +13,14 @@ import webvtt
 
 from nmtkit.documents.places import Places, divided, joined, tagged, untagged
 from nmtkit.documents.segment import Mark, Segment
-from nmtkit.documents.text import decoded, encoded, line_end
+from nmtkit.documents.text import decoded, encoded, line_end, space_between
 from nmtkit.errors import UserError
-from nmtkit.text.scripts import TERMINAL, WIDE
+from nmtkit.text.scripts import TERMINAL
 
 _PAUSE = 2.0  # maximum seconds between two cues of a sentence
 _CUES = 4  # maximum number of cues of a sentence: some songs and some languages have no full stops
 _END = regex.compile(rf"""(?:{TERMINAL}|[:♪♫\])])(?:["'»”’)]|</[a-z]+>)*$""")
 _NEW = re.compile(r"(?:<[bi]>)*[♪♫\[(]|<v")  # a song, a sound, or another speaker
-_UNSPACED = re.compile(f"[{WIDE}]{{2}}")
 # Codes, tags, and what begins a speaker's words: a dash or, unless all is in capitals, a name in capitals.
 _SPEAKER = regex.compile(
     r"((?:\{\\[^}]*\})*)((?:<[^/>][^>]*>)*)(\s*[-–—]\s*|\s*\p{Lu}[\p{Lu}\p{M}\d .'’-]*:\s+(?=.*\p{Ll}))?"
@@ -84,7 +83,9 @@ def _speakers(cue: _Cue) -> list[_Cue]:
 
     found = list[_Cue]()
     for number, lines in enumerate(turns):
-        text = lines[0] + "".join(_space(*pair) + pair[1] for pair in itertools.pairwise(lines))
+        plain = [tagged(line).text for line in lines]
+        spaces = itertools.starmap(space_between, itertools.pairwise(plain))
+        text = lines[0] + "".join(map("".join, zip(spaces, lines[1:], strict=True)))
         codes, tags, name = (begin := _SPEAKER.match(text)).groups("")
         write = partial(put, number, codes, tags, name)
         found.append(cue._replace(text=tags + text[begin.end() :], put=write, lines=len(lines), spoken=name != ""))
@@ -114,18 +115,12 @@ def _places(cues: Iterable[_Cue], save: Callable[[], bytes]) -> Places:
 def _add_sentence(places: Places, cues: Sequence[_Cue]) -> None:
     """Add the cues of a sentence. The element of an empty mark between two cues is the number of the second."""
     parts = list[Segment]()
-    for number, cue in enumerate(cues):
+    for number, part in enumerate(tagged(cue.text) for cue in cues):
         if number:
-            space = _space(cues[number - 1].text, cue.text)
+            space = space_between(parts[-1].text, part.text)
             parts.append(Segment(space, (Mark(len(space), len(space), number, False),)))
-        parts.append(tagged(cue.text))
+        parts.append(part)
     places.add(_merged(joined(parts)), lambda translated: _put_sentence(cues, translated))
-
-
-def _space(line: str, following: str) -> str:
-    """What is between two lines in running text: a space, but nothing between Chinese or Japanese characters."""
-    last, first = tagged(line).text.strip()[-1:], tagged(following).text.strip()[:1]
-    return "" if _UNSPACED.fullmatch(last + first) else " "
 
 
 def _merged(segment: Segment) -> Segment:

@@ -1,12 +1,15 @@
-"""Decoding and encoding text files; byte order marks and line ends are kept."""
+"""Decoding and encoding text files, whose byte order marks and line ends are kept; joining the lines of a text."""
 
 import codecs
+import re
 from contextlib import suppress
 
 from nmtkit.errors import UserError
 from nmtkit.lines import conversion
+from nmtkit.text.scripts import WIDE
 
 _MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+_UNSPACED = re.compile(f"[{WIDE}]{{2}}")
 
 
 def decoded(data: bytes, encoding: str = "utf-8") -> str:
@@ -46,3 +49,8 @@ def byte_order_mark(data: bytes, otherwise: str) -> tuple[bytes, str]:
 def line_end(text: str) -> str:
     """CRLF if all lines of a text end with it, else LF."""
     return "\r\n" if text.count("\r\n") == text.count("\n") > 0 else "\n"
+
+
+def space_between(line: str, following: str) -> str:
+    """What is between two lines in running text: a space, but nothing between Chinese or Japanese characters."""
+    return "" if _UNSPACED.fullmatch(line.rstrip()[-1:] + following.lstrip()[:1]) else " "

@@ -66,6 +66,23 @@ def test_of_the_spaces_around_an_element_without_text_the_model_sees_one_and_the
     assert any(f"A DOG {element} RUNS".encode() in content for content in contents(name, capitals(name, file)).values())
 
 
+@pytest.mark.parametrize("name", ["a.html", "a.md"])
+@pytest.mark.parametrize(
+    ("written", "text"),
+    [
+        ("我们今天\n去公园。", "我们今天去公园。"),
+        ("今日は、\n公園に\n行く", "今日は、公園に行く"),
+        ("我们 今天", "我们 今天"),  # a space that is meant
+        ("我们用\nPython。", "我们用 Python。"),
+        ("우리는\n공원에", "우리는 공원에"),
+        ("one\ntwo", "one two"),
+    ],
+)
+def test_lines_of_chinese_and_japanese_are_joined_without_a_space(name: str, written: str, text: str) -> None:
+    page = f"<p>{written}</p>" if name.endswith("html") else written
+    assert [segment.text for segment in read(name, page.encode()).segments] == [text]
+
+
 @pytest.mark.parametrize("name", ARCHIVES)
 def test_files_of_an_archive_without_text_stay_as_they_are(name: str) -> None:
     before, after = unpacked(FILES[name]), unpacked(capitals(name))
