@@ -2,10 +2,12 @@
 
 import re
 from functools import cache
+from typing import TYPE_CHECKING
 
 import regex
-from langcodes import Language
-from langcodes.data_dicts import LANGUAGE_REPLACEMENTS, LIKELY_SUBTAGS
+
+if TYPE_CHECKING:
+    from langcodes import Language  # imported when needed, because it takes 0.05 s, like its tables
 
 # Languages in which the reversible tokenizer makes each character a token, and all that are written without spaces
 # between words. Tibetan and Dzongkha have none either, but a mark after each syllable, which is a token.
@@ -44,7 +46,11 @@ _LETTER = regex.compile(rf"(?V1)[\p{{L}}--[{_COMMON}]]")
 def base_language(language: str) -> str:
     """The code of a language without its script and region, of two letters if there is one: pt for pt-BR and por."""
     code = re.split("[-_]", language)[0].lower()
-    return LANGUAGE_REPLACEMENTS.get(code, code).split("-")[0] if len(code) == 3 else code
+    if len(code) != 3:
+        return code
+    from langcodes.data_dicts import LANGUAGE_REPLACEMENTS
+
+    return LANGUAGE_REPLACEMENTS.get(code, code).split("-")[0]
 
 
 def right_to_left(language: str) -> bool:
@@ -57,8 +63,10 @@ def wrong_script(text: str, language: str) -> bool:
     return 2 * len(_foreign(language).findall(text)) > len(_LETTER.findall(text))
 
 
-def _tag(language: str) -> Language:
+def _tag(language: str) -> "Language":
     """The language of a code; an invalid one is taken for a language in Latin script."""
+    from langcodes import Language
+
     try:
         return Language.get(_WRITTEN_AS.get(language, language))
     except ValueError:
@@ -71,6 +79,8 @@ def _foreign(language: str) -> regex.Pattern[str]:
 
     For a language whose scripts are not known, it matches nothing.
     """
+    from langcodes.data_dicts import LIKELY_SUBTAGS
+
     tag = _tag(language)
     if not (tag.script or str(tag.language) in _SCRIPTS or str(tag.language) in LIKELY_SUBTAGS):
         return regex.compile("(?!)")
