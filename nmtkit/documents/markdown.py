@@ -156,7 +156,9 @@ def _segment(tokens: Sequence[Token], written: str) -> Segment:
         elif kind == "text":
             builder.text(token.content.replace("\t", " "))
         elif kind == "softbreak":
-            builder.text(space_between(*(each.content for each in tokens[number - 1 : number + 2 : 2])))
+            # Nothing is before or after one that begins or ends the text of a link.
+            around = tokens[max(0, number - 1) : number], tokens[number + 1 : number + 2]
+            builder.text(space_between(*("".join(each.content for each in part) for part in around)))
         elif kind == "hardbreak" or (kind == "html_inline" and _BREAK.fullmatch(token.content)):
             builder.empty(_Written(token.content or ("\\\n" if "\\\n" in written else "  \n"), ""), layout=" ")
         elif kind in ("code_inline", "math_inline", "math_inline_double"):

@@ -83,9 +83,8 @@ def _speakers(cue: _Cue) -> list[_Cue]:
 
     found = list[_Cue]()
     for number, lines in enumerate(turns):
-        plain = [tagged(line).text for line in lines]
-        spaces = itertools.starmap(space_between, itertools.pairwise(plain))
-        text = lines[0] + "".join(map("".join, zip(spaces, lines[1:], strict=True)))
+        pairs = itertools.pairwise(lines)
+        text = lines[0] + "".join(space_between(tagged(a).text, tagged(b).text) + b for a, b in pairs)
         codes, tags, name = (begin := _SPEAKER.match(text)).groups("")
         write = partial(put, number, codes, tags, name)
         found.append(cue._replace(text=tags + text[begin.end() :], put=write, lines=len(lines), spoken=name != ""))

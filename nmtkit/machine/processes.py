@@ -257,7 +257,7 @@ def loading() -> Iterator[None]:
 
 @contextmanager
 def _script_hidden() -> Iterator[None]:
-    """Keep workers from running the user's script again, as those of Python do; functions are imported from modules.
+    """Workers of multiprocessing run the user's script again; these only import the modules of the functions.
 
     So a script may use workers without ``if __name__ == "__main__":``, and those of a command do not import typer.
     """

@@ -227,3 +227,10 @@ def test_many_spaces_are_read_in_linear_time() -> None:
         [segment] = read(mark + b"One" + b" " * 200_000 + b"two").segments
         assert segment.text.split() == ["One", "two"]
     assert read(b"!!! note" + b" " * 200_000 + b"two").segments == []
+
+
+@pytest.mark.parametrize(
+    ("link", "text"), [("[\n](u)", "one   two"), ("[我\n](u)", "one 我  two"), ("[\n我](u)", "one  我 two")]
+)
+def test_a_line_break_may_begin_or_end_the_text_of_a_link(link: str, text: str) -> None:
+    assert [segment.text for segment in read(f"one {link} two".encode()).segments] == [text]
