@@ -249,6 +249,8 @@ def test_what_has_no_words_of_its_own_is_not_translated() -> None:
         ("a <b>c</b>d &quot;e&quot;", ["<b>", "</b>", "&quot;", "&quot;"]),
         ("caf&eacute; it&#39;s {a}b", ["caf&eacute;", "it&#39;s", "{a}b"]),
         ("see https://x.org/a?b={id}, www.y.org. or me@x.org.", ["https://x.org/a?b={id}", "www.y.org", "me@x.org"]),
+        ("请访问https://x.org/a了解更多，或a@x.org联系", ["https://x.org/a", "a@x.org"]),  # touched by words
+        ("https://ja.x.org/wiki/日本語?a=東京#b を見る", ["https://ja.x.org/wiki/日本語?a=東京#b"]),
         ("v%s %dpx 100% sure, 5 % of a < b > c & d", ["v%s", "%dpx"]),
     ],
 )

@@ -57,6 +57,8 @@ def test_separate_placeholders_on_both_sides_are_all_masked_up_to_nine(texts: li
         ("%s%d of {x}", "{x} : %s%d", "ǁ1ǁ of ǁ2ǁ", "ǁ2ǁ : ǁ1ǁ"),  # several that touch are one
         ("un%done {x}", "un%done {x}", "un%done ǁ1ǁ", "un%done ǁ1ǁ"),  # a part of a word is none
         ("the {file}", "l'{file}", "the ǁ1ǁ", "l'ǁ1ǁ"),
+        ("欢迎{name}光临", "Welcome {name}!", "欢迎 ǁ1ǁ 光临", "Welcome ǁ1ǁ!"),  # Chinese has no spaces
+        ("メールa@b.jpへ。", "to a@b.jp.", "メール ǁ1ǁ へ。", "to ǁ1ǁ."),
     ],
 )
 def test_pairs_are_masked(src: str, tgt: str, of_src: str, of_tgt: str) -> None:
