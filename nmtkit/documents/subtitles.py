@@ -25,6 +25,7 @@ _NEW = re.compile(r"(?:<[bi]>)*[♪♫\[(]|<v")  # a song, a sound, or another s
 _SPEAKER = regex.compile(
     r"((?:\{\\[^}]*\})*)((?:<[^/>][^>]*>)*)(\s*[-–—]\s*|\s*\p{Lu}[\p{Lu}\p{M}\d .'’-]*:\s+(?=.*\p{Ll}))?"
 )
+_SETTINGS = re.compile(r"(-->[ \t]*[\d:.]+)[ \t].*")
 
 
 class _Cue(NamedTuple):
@@ -57,7 +58,9 @@ def read_vtt(data: bytes) -> Places:
     """Read WebVTT subtitles. Raises UserError if a part of the file is not a valid cue."""
     text = decoded(data)
     try:
-        file = webvtt.WebVTT.from_string(text, strict=True)
+        # Old files have settings of drafts (align:middle), which players ignore; they are kept.
+        webvtt.WebVTT.from_string(_SETTINGS.sub(r"\1", text), strict=True)
+        file = webvtt.WebVTT.from_string(text)
     except (webvtt.errors.MalformedFileError, webvtt.errors.MalformedCaptionError, ValueError) as error:
         raise UserError(f"is not a valid vtt file: {' '.join(str(error).split())[:200]}") from None
     cues = []

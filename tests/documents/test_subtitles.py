@@ -171,6 +171,12 @@ def test_speakers_styles_and_notes_of_webvtt_stay() -> None:
     assert capitals("a.vtt").decode().strip() == changed.strip()
 
 
+@pytest.mark.parametrize("settings", ["align:middle line:90%", "A:10% L:0", "line:0 line:1", "\tsize:101%"])
+def test_settings_of_old_or_wrong_cues_of_webvtt_stay(settings: str) -> None:
+    data = f"WEBVTT\n\n00:00:01.000 --> 00:00:02.000 {settings}\none\n\n00:00:02.000 --> 00:00:03.000\ntwo.\n"
+    assert capitals("a.vtt", data.encode()).decode().split() == data.replace("one", "ONE").replace("two", "TWO").split()
+
+
 def test_files_that_are_no_subtitles_are_refused() -> None:
     with pytest.raises(UserError, match=r"^a\.srt: is not a valid srt file: Expected contiguous start of match"):
         read("a.srt", b"no times\nat all\n")
