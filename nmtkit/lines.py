@@ -347,13 +347,15 @@ def at_line(path: Path | str, number: int) -> str:
 def conversion(line: bytes) -> str:
     """Advice on how to convert a file to UTF-8, given one of its lines, preferably the first.
 
-    A byte order mark, or more than a quarter of zero bytes, means UTF-16; anything else that begins like text is taken
-    for Windows-1252, which contains Latin-1.
+    A byte order mark, or more than a quarter of zero bytes, means UTF-16. Otherwise the advice names common encodings;
+    Windows-1252 contains Latin-1.
     """
     if line.startswith(BINARY):
         return "it is a compressed file or a document; give .gz and .zst files their suffix, and unpack others"
-    utf16 = line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or 4 * line.count(0) > len(line)
-    return f"convert the file, for example with: iconv -f {'utf-16' if utf16 else 'cp1252'} -t utf-8"
+    advice = "convert the file, for example with: iconv -f"
+    if line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or 4 * line.count(0) > len(line):
+        return f"{advice} utf-16 -t utf-8"
+    return f"{advice} cp1252 -t utf-8 (Cyrillic: cp1251, Chinese: gb18030, Japanese: cp932)"
 
 
 def beside_lines(lines: Iterable[T], path: Path, place: str) -> Iterator[tuple[T, str]]:

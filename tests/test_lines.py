@@ -237,8 +237,11 @@ def test_zstd_lines_longer_than_a_block_are_whole(tmp_path: Path) -> None:
 
 def test_bytes_that_are_not_utf8_are_reported_with_file_line_and_remedy(tmp_path: Path) -> None:
     (tmp_path / "latin").write_bytes(b"good\ncaf\xe9 noir\n")
-    with pytest.raises(UserError, match=r"latin:2: byte 0xE9 is not UTF-8; convert .*iconv -f cp1252 -t utf-8"):
+    with pytest.raises(UserError, match=r"latin:2: byte 0xE9 is not UTF-8; convert .*iconv -f cp1252 -t utf-8 "):
         list(read_lines(tmp_path / "latin"))
+    (tmp_path / "chinese").write_bytes("你好\n".encode("gb18030"))
+    with pytest.raises(UserError, match=r"chinese:1: byte 0xC4 is not UTF-8; .*Chinese: gb18030"):
+        list(read_lines(tmp_path / "chinese"))
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, zstandard.ZstdCompressor().compress, lzma.compress, bz2.compress])
