@@ -19,18 +19,27 @@ WIDE = "\u2e80-\u312f\u31a0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff00-
 # The end of a sentence in any script. The Ethiopic full stop is often written as two word spaces; ၊ is a comma.
 TERMINAL = r"(?:(?!၊)[\p{Sentence_Terminal}…]|፡፡)"
 
-# Codes of ISO 15924. CLDR names one script for each language; some are combinations, and some languages use several.
+# Codes of ISO 15924. CLDR names one script for each language; some are combinations, some are historical or rare, and
+# some languages use several.
 _PARTS = {
     "Jpan": "Hani Hira Kana", "Kore": "Hang Hani", "Hans": "Hani", "Hant": "Hani", "Hanb": "Bopo Hani", "Aran": "Arab",
     "Cyrs": "Cyrl", "Geok": "Geor", "Jamo": "Hang", "Latf": "Latn", "Latg": "Latn", "Syre": "Syrc",
 }  # fmt: skip
 _SEVERAL = {
-    "az kk ky tg tk tt ug uz": "Arab Cyrl Latn", "bs crh sh sr": "Cyrl Latn", "mn": "Cyrl Mong",
-    "ber kab rif shi taq tmh ttq tzm zgh": "Arab Latn Tfng", "ace bjn ckb ha kmr ku ms sdh wo": "Arab Latn",
-    "cr crk csw iu oj": "Cans Latn", "bm dyu man mnk": "Adlm Arab Latn Nkoo", "ks": "Arab Deva",
-    "ff fub fuc fuf fuh fuv": "Adlm Arab Latn", "har": "Arab Ethi Latn", "kyu": "Kali Latn Mymr", "mni": "Beng Mtei",
-    "cdo hak nan": "Hani Latn", "hnj mww": "Hmng Hmnp Latn", "lad": "Hebr Latn", "rhg": "Arab Latn Rohg",
-    "pa sd": "Arab Deva Guru", "sat": "Beng Deva Latn Olck",
+    "az kaa kk ky tg tk tt ug uz": "Arab Cyrl Latn", "bs crh sh sr": "Cyrl Latn", "mn": "Cyrl Mong",
+    "ber kab rif shi taq tmh ttq tzm zgh": "Arab Latn Tfng",
+    "ace bal bjn brh ckb ha kmr ku ms sdh swb wni wo zdj": "Arab Latn", "cja": "Arab Cham Latn", "cjm": "Cham Latn",
+    "har": "Arab Ethi Latn", "udi": "Aghb Cyrl Latn", "hoc": "Deva Latn Orya", "unr": "Beng Deva Latn Orya",
+    "bcq bji bst byn drs gmv gof hdy kqy ktb kxc mdx mym wal": "Ethi Latn",
+    "cr crj crk crl crm csw iu nsk oj": "Cans Latn", "bm dyu man mnk": "Adlm Arab Latn Nkoo", "ks": "Arab Deva",
+    "ff fub fuc fuf fuh fuv": "Adlm Arab Latn", "kyu": "Kali Latn Mymr", "mni": "Beng Mtei", "ccp": "Beng Cakm",
+    "cdo hak nan": "Hani Latn", "ryu": "Hani Hira Kana", "hnj mww": "Hmng Hmnp Latn", "lad": "Hebr Latn",
+    "rhg": "Arab Latn Rohg", "pa sd": "Arab Deva Guru", "sat": "Beng Deva Latn Olck", "gom kok": "Deva Knda Latn",
+    "gon": "Deva Gong Gonm Telu", "lif": "Deva Limb", "nnp": "Deva Latn Wcho", "grt": "Beng Latn",
+    "srb": "Latn Orya Sora Telu", "nst": "Latn Tnsa", "ctd": "Latn Pauc", "mro": "Latn Mroo",
+    "hmd": "Latn Plrd", "lis": "Latn Lisu", "blt": "Latn Tavt", "kjg": "Laoo Latn", "osa": "Latn Osge",
+    "bax": "Bamu Latn", "bsq": "Bass Latn", "vai": "Latn Vaii", "got": "Goth Latn", "non": "Latn Runr",
+    "sga": "Latn Ogam",
 }  # fmt: skip
 _SCRIPTS = {language: scripts for group, scripts in _SEVERAL.items() for language in group.split()}
 # Languages whose script langcodes lacks, as others in it.

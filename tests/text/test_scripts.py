@@ -1,5 +1,7 @@
 import pytest
+from langcodes import Language
 
+from nmtkit.text import scripts
 from nmtkit.text.rules import broken_rule
 from nmtkit.text.scripts import base_language, right_to_left, wrong_script
 from nmtkit.text.settings import Cleaning, Prep, Side
@@ -47,6 +49,12 @@ from nmtkit.text.settings import Cleaning, Prep, Side
         ("rhg", "Assalamu aláikum", False),
         ("sat", "ᱡᱚᱦᱟᱨ", False),
         ("crh", "Selâm aleyküm", False),
+        ("wal", "Daawita", False),
+        ("wal", "ወላይታ", False),
+        ("kaa", "Qaraqalpaq", False),
+        ("ctd", "Topa", False),
+        ("ryu", "沖縄ぬ", False),
+        ("non", "hundr", False),
         ("taq", "ⵎⴰⵜⵜⵓⵍⴰⵎ", False),
         ("ace", "اچيه", False),
         ("haw", "ʻʻʻ", False),  # a letter of no script
@@ -92,3 +100,9 @@ def test_a_language_is_written_from_right_to_left_if_its_script_is(languages: st
     assert {language: right_to_left(language) for language in languages.split()} == dict.fromkeys(
         languages.split(), expected
     )
+
+
+@pytest.mark.parametrize("language", sorted(scripts._SCRIPTS))
+def test_a_language_with_several_scripts_may_be_written_in_the_one_of_cldr(language: str) -> None:
+    script = str(Language.get(language).maximize().script or "Latn")
+    assert set(scripts._PARTS.get(script, script).split()) <= {*scripts._SCRIPTS[language].split()}
