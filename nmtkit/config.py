@@ -59,7 +59,7 @@ class _Loader(yaml.SafeLoader):
             self._values += self._sizes.get(node, _MOST_VALUES + 1)  # infinite within its own anchor
             if self._values > _MOST_VALUES:
                 mark: Any = event.start_mark
-                problem = f"aliases make more than {_MOST_VALUES:,} values of it"
+                problem = f"its aliases expand to more than {_MOST_VALUES:,} values"
                 raise yaml.MarkedYAMLError(problem=problem, problem_mark=mark)
         else:
             self._values += 1

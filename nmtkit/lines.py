@@ -22,14 +22,14 @@ from nmtkit.errors import UserError, counted
 
 _BLOCK = 1 << 17
 _COLUMN = re.compile(r"(.+?(\.(?i:tsv|csv)(?:\.gz|\.zst)?)?):([1-9][0-9]*)")
-SEPARATOR = re.compile(r'("?)sep=([,;\t|])\1(?:\r\n?|\n)')  # tells Excel the delimiter, and is no row
+SEPARATOR = re.compile(r'("?)sep=([,;\t|])\1(?:\r\n?|\n)')  # tells Excel the delimiter; not a row
 _CODE = {"bpt", "ept", "it", "ph", "ut"}  # the inline elements of TMX whose content is code
 _TMX = re.compile(r"(.+\.(?i:tmx)(?:\.gz|\.zst)?):([^:/]+)")
 _FOLDER = re.compile(rf"(.+?)/?:({naming.LANGUAGE})")
 _XML_LANG = "{http://www.w3.org/XML/1998/namespace}lang"
 
 # Excel still writes such lines, as "CSV (Macintosh)" and "Text (Macintosh)".
-CARRIAGE_RETURN = "has \\r, which ends no line; convert lines of old Mac programs, for example with: tr '\\r' '\\n'"
+CARRIAGE_RETURN = "has \\r, which does not end a line; convert old Mac line ends, for example with: tr '\\r' '\\n'"
 
 T = TypeVar("T")
 
@@ -259,7 +259,7 @@ def _tag(language: str) -> str:
 
 
 def _without_code(element: Element) -> str:
-    """The text of a segment of TMX without code, and with spaces for line breaks; XLIFF's ``g`` is no code."""
+    """The text of a segment of TMX without code, and with spaces for line breaks; XLIFF's ``g`` is not code."""
     parts = [element.text or ""]
     for child in element:
         text = "" if child.tag in _CODE else _without_code(child)
@@ -365,11 +365,11 @@ def beside_lines(lines: Iterable[T], path: Path, place: str) -> Iterator[tuple[T
     for line in lines:
         other = next(others, None)
         if other is None:
-            raise UserError(f"{path}: has only {counted(number, 'line')}, fewer than {place}; make them correspond")
+            raise UserError(f"{path}: has only {counted(number, 'line')}, fewer than {place}; align them line by line")
         number += 1
         yield line, other
     if next(others, None) is not None:
-        raise UserError(f"{path}: has more lines than the {number} of {place}; make them correspond")
+        raise UserError(f"{path}: has more lines than the {number} of {place}; align them line by line")
 
 
 def decode_line(raw: bytes, number: int) -> str:

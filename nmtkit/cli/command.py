@@ -52,7 +52,7 @@ class Command(TyperCommand):
         names = (text.partition("=")[0] for text in args)
         models = [name for name in names if name in options and options[name].name == "model"]
         if len(models) > 1 and not vars(options[models[0]])["multiple"]:
-            hint = "" if ctx.command.name == "train" else "; for an ensemble, make its folder with nmtkit ensemble"
+            hint = "" if ctx.command.name == "train" else "; to combine models, use nmtkit ensemble"
             ctx.fail(f"Option {models[0]!r} is given twice{hint}")
         for place, name in enumerate(args):
             if name in options and options[name].nargs > 1:

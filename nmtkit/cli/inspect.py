@@ -38,7 +38,7 @@ def inspect(
     if not gradients and (options.compare or plot):
         raise UserError("--compare and --plot need --gradients")
     if gradients and shapes:
-        raise UserError("--shapes and --gradients exclude each other; leave one of them out")
+        raise UserError("--shapes and --gradients cannot be combined; leave one of them out")
     if plot and plot.suffix != ".html":
         raise UserError(f"--plot {plot}: is written as HTML; choose a name that ends in .html")
     if plot and not plot.parent.is_dir():

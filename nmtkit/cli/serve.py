@@ -106,6 +106,6 @@ def shortest_names(folders: Sequence[Path]) -> list[str]:
     paths = [real_path(folder) for folder in folders]
     for number, path in enumerate(paths):
         if path in paths[:number]:
-            raise UserError(f"`model`: {folders[number]} is given twice; leave it out once")
+            raise UserError(f"`model`: {folders[number]} is given twice; name it once")
     depth = next(n for n in count(1) if len({path.parts[-n:] for path in paths}) == len(paths))
     return ["/".join(path.parts[-depth:]) for path in paths]

@@ -97,8 +97,8 @@ def translate(
     depend slightly on the other lines of its batch.
 
     bfloat16 and int8 round the factors of matrix products, which changes scores slightly, and sometimes a translation.
-    --precision auto depends on the machine; in float32, machines differ in the last digits only. Given translations are
-    scored in float32, unless --precision names another format.
+    --precision auto depends on the machine; in float32, machines differ in the last digits only. --score-reference
+    scores in float32, unless --precision names another format.
 
     A document is translated with its formatting, paragraph by paragraph, and written when it is complete. Inline
     markup, such as bold text and links, is put around the translations of its words, by attention and the lexicon of
@@ -132,7 +132,7 @@ def translate(
         if given := [name for name, value in lines_only.items() if value]:
             raise UserError(f"{given[0]}: is for lines of text, and {input} is a document; leave it out")
         if output == "-" and input.lower().endswith(ARCHIVES) and sys.stdout.isatty():
-            raise UserError(f"{input}: is a binary file, which a terminal cannot show; name its translation (--output)")
+            raise UserError(f"{input}: is a binary file, which a terminal cannot show; name an output file (--output)")
         write_document(DocumentOptions(input, output, request, **vars(options)))
         return
     if options.lexicon and not request.replace_unk and request.shortlist is None and not options.keep:
@@ -215,7 +215,7 @@ def _summarise(totals: _Totals, request: Request, terms: Path | None) -> None:
         parts = ", ".join(f"{totals.unknown[name]} {name}" for name in ("translated", "copied", "left"))
         log.info(f"nmtkit: unknown words ({request.unk_origin or 'matched'}): {parts}")
     if terms and totals.lines and not totals.met:
-        _warn(f"no line has a term of {terms}; terms are whole words, in upper and lower case as in the file")
+        _warn(f"no line contains a term of {terms}; terms match whole words, case included")
     if missing := totals.met[False]:
         _warn(
             f"{missing} of {counted(totals.met.total(), 'term')} did not fit into the translations; --json names them"

@@ -35,7 +35,7 @@ class Archive:
         try:
             self._zip = zipfile.ZipFile(io.BytesIO(data))
         except _DAMAGE as error:
-            raise UserError(f"is damaged, or not in the format that its name says ({error})") from None
+            raise UserError(f"is damaged, or not in the format that its name implies ({error})") from None
         self.names, files = self._zip.namelist(), self._zip.infolist()
         size = sum(file.file_size for file in files)
         if len(files) > _FILES or size > _UNPACKED:
@@ -58,7 +58,7 @@ class Archive:
         try:
             file = self._zip.getinfo(name)
         except KeyError:
-            raise UserError(f"contains no {name}, so it is not in the format that its name says") from None
+            raise UserError(f"contains no {name}, so it is not in the format that its name implies") from None
         _check_size(file.file_size, f"its {name} ")
         return Xml(self._zip.read(file), f"its {name} ")
 
@@ -92,12 +92,12 @@ class Xml:
             raise UserError(f"{name}is not well-formed XML: {' '.join(str(error).split())}") from None
         internal = self.tree.docinfo.internalDTD
         if internal is not None and any(True for _ in internal.iterentities()):
-            raise UserError(f"{name}declares XML entities, which are not supported; replace them by their text")
+            raise UserError(f"{name}declares XML entities, which are not supported; replace them with their text")
         if self.tree.docinfo.doctype and (expanded := _ENTITY.sub(_reference, data)) != data:
             self.tree = etree.ElementTree(etree.fromstring(expanded, _PARSER))
         declared = re.match(rb"(?:\xef\xbb\xbf)?(?:<\?xml[^>]*\?>\s*)?", data)
         self._before, self._after, self._end = declared[0] if declared else b"", b"", b"\n"
-        if b"\0" not in data:  # in UTF-16, half a character is no line end
+        if b"\0" not in data:  # in UTF-16, half a character is not a line end
             self._after = b"\n" if data.endswith(b"\n") else b""
             self._end = line_end(data.decode("latin-1")).encode()
 

@@ -15,7 +15,7 @@ _QUOTED = r'"[^"]*(?:""[^"]*)*"'
 def read_csv(data: bytes, columns: Sequence[str]) -> Places:
     """Read a table, whose delimiter ``delimiter_of`` finds.
 
-    A first line that names the delimiter to Excel, ``sep=;``, is no row. Raises UserError as ``_places`` does, or if a
+    A first line that names the delimiter to Excel, ``sep=;``, is not a row. Raises UserError as ``_places``, or if a
     quoted cell has no end.
     """
     text = decoded(data)
@@ -26,7 +26,7 @@ def read_csv(data: bytes, columns: Sequence[str]) -> Places:
     end += len(before)
     if end < len(text):
         line = text.count("\n", 0, end) + 1
-        raise UserError(f"is not a valid table: line {line}: the quotation marks of a cell are not around all of it")
+        raise UserError(f"is not a valid table: line {line}: a cell's quotation marks do not enclose all of it")
     return _places(data, columns, ["", before, *pieces] if before else pieces, delimiter, quoting=True)
 
 

@@ -102,7 +102,7 @@ def read_line_aligned(source: Path, correct: Path, incorrect: Path, type: str) -
     """
     files = [list(read_lines(path)) for path in (source, correct, incorrect)]
     for path, lines in zip((correct, incorrect), files[1:], strict=True):
-        check_lines(path, len(lines), source, len(files[0]), "make them correspond")
+        check_lines(path, len(lines), source, len(files[0]), "align them line by line")
     if not files[0]:
         raise UserError(f"{source} is empty: there is nothing to compare")
     entries: list[Entry] = []

@@ -98,8 +98,8 @@ def build_experiment(values: Mapping[str, Any], where: str) -> Experiment:
     """An experiment from plain values. Raises UserError, beginning with ``where``, if they do not fit the schema."""
     if "base" in values:
         raise UserError(
-            f"{where}: base: not a key of a configuration; name the preset as `model`, and leave only the values that "
-            "differ from it in the file"
+            f"{where}: base: not a key of a configuration; name the preset as `model`, and keep in the file only the "
+            "values that differ from it"
         )
     architecture = values.get("architecture")
     if architecture is None:

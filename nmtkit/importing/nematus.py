@@ -125,7 +125,7 @@ def _model(options: Options) -> dict[str, Any]:
     if deep and cell is None:
         raise UserError(
             f"{where} decoder_deep {given['decoder_deep']} with dec_deep_context {given['dec_deep_context']}: "
-            "cannot be imported; dec_deep_context goes with gru only"
+            "cannot be imported; dec_deep_context works with gru only"
         )
     if cell == "crgru" or (deep and transitions is None):  # Nematus ignores the option for crgru
         transitions = 2 if cell in ("cgru", "crgru") else 1

@@ -48,7 +48,7 @@ def with_symbols(
     shown = [word if good else f"<unused:{id}>" for id, (word, good) in numbered]
     unspelled = [word for word, good in zip(words, fine, strict=True) if not good]
     examples = ", ".join(map(repr, unspelled[:3]))
-    note = f"{len(unspelled):,} {side} words that cannot be in nmtkit's text keep their rows: {examples}"
+    note = f"{len(unspelled):,} {side} words that cannot occur in nmtkit's text keep their rows: {examples}"
     ids = [symbols.index(symbol) if symbol in symbols else None for symbol in SPELLINGS]
     ids += range(len(symbols), len(symbols) + len(words))
     vocabulary = Vocabulary([*SPELLINGS, *shown], [0] * len(ids) if counts is None else counts)

@@ -51,7 +51,7 @@ class Config:
         require_counts(1, self, "encoder_layers", "decoder_layers", "embedding", "width", "attention")
         require_fraction(self, "dropout")
         if (self.interface == "attention") != (self.attention is not None):
-            raise ValueError(f"attention: {self.attention} does not go with interface {self.interface}")
+            raise ValueError(f"attention: {self.attention} does not fit interface {self.interface}")
 
     @property
     def ff_width(self) -> int:

@@ -142,11 +142,11 @@ def _check_file(path: Path) -> None:
         raise UserError(f"{file}: no such file")
     _check_side(path)
     if not file.is_file():
-        raise UserError(f"{file}: not a regular file, which prep needs to read more than once; copy it to a file")
+        raise UserError(f"{file}: not a regular file, but prep must read it more than once; copy it to a file")
 
 
 def _check_side(path: Path) -> None:
-    """Raise UserError for a table, a translation memory or a folder, if it is not said which text of it is meant."""
+    """Raise UserError for a table, a translation memory or a folder without the column or language to read."""
     file, side = file_of(path)
     if side is None and file.is_dir():
         raise UserError(f"{file}: a folder; name a language of its texts for each side, as {file}:en")

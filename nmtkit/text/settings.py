@@ -38,7 +38,7 @@ class Side:
 
     def __post_init__(self) -> None:
         if self.lowercase and self.truecase:
-            raise ValueError("`lowercase` and `truecase` exclude each other")
+            raise ValueError("`lowercase` and `truecase` cannot be combined")
         if self.tokenizer not in MOSES and (self.aggressive_hyphens or self.protected or self.escape):
             options = "`aggressive_hyphens`, `protect` and `escape`"
             raise ValueError(f"{options} are options of `tokenizer` moses or characters, not {self.tokenizer}")

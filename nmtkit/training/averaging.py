@@ -22,7 +22,7 @@ def average(
     different parameters, or if ``output`` is a run or has other files.
     """
     if bool(named) + (best is not None) + (last is not None) > 1:
-        raise UserError("`checkpoints`, `best` and `last` exclude each other; give one")
+        raise UserError("`checkpoints`, `best` and `last` cannot be combined; give one")
     folder.check()
     if real_path(output.path) == real_path(folder.path):
         raise UserError(f"{output}: the average would overwrite the run; give another `output` folder")
@@ -40,7 +40,7 @@ def average(
         weights = _weights(path)
         # Checkpoints of one run agree, but the user may have copied one from another run.
         if {name: t.shape for name, t in weights.items()} != {name: t.shape for name, t in total.items()}:
-            raise UserError(f"{path}: has other parameters than {chosen[0]}; average checkpoints of one run")
+            raise UserError(f"{path}: has different parameters from {chosen[0]}; average checkpoints of one run")
         for name, tensor in weights.items():
             total[name] += tensor
     # The average has the number of the first checkpoint, or 0 if that folder was renamed.

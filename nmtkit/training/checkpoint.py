@@ -144,7 +144,7 @@ def _progress(values: Any, update: int) -> Progress:
     """The progress from plain values. Raises ValueError if it is not that of ``update``."""
     progress = configs.build(Progress, values, "progress")
     if progress.update != update:
-        raise ValueError(f"it is of update {progress.update}")
+        raise ValueError(f"it belongs to update {progress.update}")
     return progress
 
 

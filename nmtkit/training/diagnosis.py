@@ -46,7 +46,7 @@ def remedy(folder: ModelFolder) -> str:
     """What to do about a run that has diverged, for a message."""
     text = "start again in another folder with a lower learning rate or training.clip_norm"
     if len(saved := folder.updates()) > 1:
-        text += f", or delete {folder.checkpoint(saved[-1])} and go on from step-{saved[-2]}"
+        text += f", or delete {folder.checkpoint(saved[-1])} and continue from step-{saved[-2]}"
     return text
 
 

@@ -73,7 +73,7 @@ class Graphs:
         """
         if not self._recorded:
             return False
-        again = "going on without them, which is slower" if self._released else "recording them again"
+        again = "continuing without them, which is slower" if self._released else "recording them again"
         log.warning("out of memory beside %d CUDA graphs; %s", len(self._recorded), again)
         self.clear()
         if self._released:

@@ -83,7 +83,7 @@ def train(run: Run, validate: Callable[[], Validation]) -> None:
             _save(run)
     if stop == signal.SIGINT:
         log.info("stopped after update %d", progress.update)
-        raise KeyboardInterrupt  # so that a script does not go on with a half-trained model
+        raise KeyboardInterrupt  # so that a script does not continue with a half-trained model
 
 
 def _stop(received: list[int]) -> int:

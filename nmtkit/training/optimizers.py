@@ -78,7 +78,7 @@ def _parse_init(init: str) -> tuple[str, float]:
 
 def check_groups(model: nn.Module, settings: Mapping[str, Group]) -> None:
     """Raise UserError for a group without parameters; those of a misspelled group are in ``other``."""
-    # A part without parameters is no mistake: Deep-Att without fast-forward connections has no W_p.
+    # A part without parameters is not a mistake: Deep-Att without fast-forward connections has no W_p.
     parts = {part for name, _ in model.named_modules() for part in name.split(".")}
     for group, parameters in base.groups(model, settings).items():
         if group in settings and not parameters and group != "other" and group not in parts:

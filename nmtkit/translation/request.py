@@ -1,4 +1,4 @@
-"""Request: the options of a translation, and which of them exclude each other.
+"""Request: the options of a translation, and which of them cannot be combined.
 
 Messages have field names in backquotes, which the command line replaces with its options. This module does not import
 torch, so that invalid requests are refused immediately.
@@ -52,7 +52,7 @@ class Request:
     translation. attention: request the attention weights. quality: let the model's confidence use attention. Search
     settings that are None are the model's; without n_best, a translation is the best one, as text.
 
-    Raises UserError for values out of range and for fields that exclude each other, so that none is silently ignored.
+    Raises UserError for values out of range and for fields that cannot be combined, so that none is silently ignored.
     """
 
     beam_size: int | None = as_in(Search, "beam_size")

@@ -67,7 +67,7 @@ def read_set(texts: Sequence[Path | str | Sequence[str]]) -> list[list[str]]:
     for name, lines in zip(names, read, strict=True):
         if not lines:
             raise UserError(f"{name} is empty: there is nothing to score")
-        check_lines(name, len(lines), names[0], len(read[0]), "make them correspond")
+        check_lines(name, len(lines), names[0], len(read[0]), "align them line by line")
     return read
 
 

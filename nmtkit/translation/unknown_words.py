@@ -78,7 +78,7 @@ class UnknownWords:
         looks = np.add.reduceat(np.add.reduceat(attention[:-1, :-1], src, axis=1), tgt, axis=0)
         looks /= np.diff([*tgt, len(tokens)])[:, None]
         looks[[place in fixed for place in tgt]] = 0  # a name is copied only to positions that attend to it
-        # A name in another script, such as Cyrillic in English, is no misspelling; the model transliterates it.
+        # A name in another script, such as Cyrillic in English, is not a misspelling; the model transliterates it.
         language, sizes = self.writer.side.language, np.diff([*src, len(source)])
         split = [size > 1 and not wrong_script(word, language) for size, word in zip(sizes, written, strict=False)]
         target = self.writer.words(tokens)

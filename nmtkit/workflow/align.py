@@ -48,7 +48,7 @@ def align_words(options: AlignOptions) -> "AlignmentReport | Quality":
     """Align the words of the training text, and write the links and a lexicon to the data folder: ``nmtkit align``.
 
     With ``gold``, writes nothing, but returns the quality of the links of ``pharaoh``, or of the data folder. Raises
-    UserError for links that do not match the text, and for arguments that exclude each other.
+    UserError for links that do not match the text, and for arguments that cannot be combined.
     """
     if options.gold is not None:
         if options.symmetrize is not None or options.threshold is not None:
@@ -78,5 +78,5 @@ def _quality(alignment: Path, gold: Path) -> Quality:
         they = "more" if len(links) > len(golds) else "fewer"
         raise UserError(f"{alignment} has {they} lines than {gold}, {len(golds)}; they must align the same sentences")
     if not any(links) and not any(each.sure for each in golds):
-        raise UserError(f"{alignment} has no links and {gold} no sure ones: there is no error rate; name other files")
+        raise UserError(f"{alignment} has no links and {gold} no sure ones, so the AER is undefined; name other files")
     return measure(links, golds)

@@ -57,7 +57,7 @@ def write_document(options: DocumentOptions) -> None:
     with nullcontext(sys.stdout.buffer) if str(output) == "-" else atomic_write(output, "wb") as file:
         windows = translate_windows(planned.sentences, request, options)
         found = zip(planned.sentences, chain.from_iterable(windows), strict=True)
-        # All of them first: only the end of the windows brings warnings.
+        # All of them before writing, because the warnings come after the last window.
         answers = [align(translator, line, best) for line, [best] in found]
         file.write(document.write(planned.finish(answers)))
 

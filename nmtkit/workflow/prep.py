@@ -111,7 +111,7 @@ def prepare(options: PrepOptions) -> "PrepReport | str":
 
     Options that may be repeated on the command line take one value or several. Returns a report with the manifest, or
     for a ``shard`` such as "1/8" a line of text; both can be printed. Raises UserError for invalid text, and for
-    arguments that exclude each other.
+    arguments that cannot be combined.
     """
     _check(options)
     like, shard, output = options.like, options.shard, Path(options.output)
@@ -149,7 +149,7 @@ prep = by_keyword(PrepOptions, prepare, "prep")
 
 
 def _check(options: PrepOptions) -> None:
-    """Raise UserError for options that exclude each other, and for an output folder that has something else."""
+    """Raise UserError for options that cannot be combined, and for an output folder that has something else."""
     text = (TOKENS, SEGMENTATION)
     given = [
         field.name
@@ -161,7 +161,7 @@ def _check(options: PrepOptions) -> None:
     if options.words and (split := [name for name in ("bpe", "sentencepiece", "joint") if name in given]):
         raise UserError(f"`words`: words are not split; leave out {_names(split)}")
     if options.bpe is not None and options.sentencepiece is not None:
-        raise UserError("`bpe` and `sentencepiece` exclude each other; leave one of them out")
+        raise UserError("`bpe` and `sentencepiece` cannot be combined; leave one of them out")
     if options.train is None and (options.dev or options.test):
         raise UserError("`dev` and `test` need `train`; without it, all three are read from `raw`")
     if options.shard and (options.merge or options.keep_rejected):
@@ -189,7 +189,7 @@ def _folder_like(path: Path) -> Path:
 
 
 def _settings(options: PrepOptions, src: str, tgt: str, cleaning: Cleaning) -> Prep:
-    """The settings of a data folder in these languages. Raises ValueError for settings that exclude each other."""
+    """The settings of a data folder in these languages. Raises ValueError for settings that cannot be combined."""
     both = Side(
         "", aggressive_hyphens=options.aggressive_hyphens, protected=tuple(several(options.protect)),
         escape=options.escape, lowercase=options.lowercase, truecase=options.truecase,

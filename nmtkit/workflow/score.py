@@ -98,7 +98,7 @@ def score_systems(options: ScoreOptions) -> Scores:
 
     files: translations and, unless there are ``references``, the reference; each is a file or a list of lines. Without
     files, the ``split`` of the folder ``data`` is translated with ``model`` and scored. Raises UserError for texts that
-    do not correspond, and for arguments that exclude each other.
+    do not correspond, and for arguments that cannot be combined.
     """
     from nmtkit.evaluation.comparison import compare
     from nmtkit.translation.testset import text_name, translate_held_out

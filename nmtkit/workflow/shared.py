@@ -78,7 +78,7 @@ def numbers(name: str, given: str | Sequence[float], what: str) -> tuple[float, 
     """
     try:
         found = tuple(map(float, given.split(",") if isinstance(given, str) else given))
-    except (ValueError, TypeError):  # a single number is no sequence
+    except (ValueError, TypeError):  # a single number is not a sequence
         found = ()
     if not found:
         raise UserError(f"`{name}` {given}: expected {what}")
@@ -132,9 +132,7 @@ def model_at(given: Path | str, checkpoint: str | int | None) -> Path:
     """The path of a model folder with the checkpoint selected. Raises UserError for a list of several folders."""
     chosen, *others = models_at(given, checkpoint)
     if others:
-        raise UserError(
-            "`model`: one folder is expected, not several; for an ensemble, make its folder with nmtkit.ensemble"
-        )
+        raise UserError("`model`: one folder is expected, not several; to combine models, use nmtkit.ensemble")
     return chosen
 
 

@@ -176,7 +176,7 @@ def _base(model: str | None, over: dict[str, Any], output: Path, start: Path | N
     if "architecture" in over:
         return over
     check_regular(run.path)
-    if run.origin.exists() and not run.updates():  # it would go on with random weights
+    if run.origin.exists() and not run.updates():  # it would continue with random weights
         raise UserError(f"{run}: the run there began with another model and has no checkpoint; give `start` again")
     return merge(load_yaml(run.config), over)
 

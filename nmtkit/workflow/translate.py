@@ -187,7 +187,7 @@ def translate_text(options: LineOptions) -> "Iterator[list[list[Translation]]]":
 def _with_kept(options: LineOptions) -> "Iterator[list[list[Translation]]]":
     """``translate_text`` with patterns."""
     if refusing := _refusing_keep(options.request):
-        raise UserError(f"`keep` and `{refusing[0]}` exclude each other; leave one of them out")
+        raise UserError(f"`keep` and `{refusing[0]}` cannot be combined; leave one of them out")
     with loading():
         from nmtkit.documents import placeholders
         from nmtkit.documents.alignment import align
@@ -229,7 +229,7 @@ def _with_kept(options: LineOptions) -> "Iterator[list[list[Translation]]]":
 
 
 def _refusing_keep(request: Request) -> list[str]:
-    """The fields of a request that patterns do not go with."""
+    """The fields of a request that cannot be combined with patterns."""
     return [name for name in ("prefixes", "references", "sample", "tokenized") if getattr(request, name)]
 
 

@@ -42,7 +42,7 @@ def make_vocabularies(options: VocabOptions) -> "VocabReport":
     """Build vocabularies from the training text, and encode the data folder for training: ``nmtkit vocab``.
 
     The report has the vocabularies and their coverage; it can be printed. ``jobs``: see ``prep``. Raises UserError for
-    a folder that ``prep`` did not make, for sizes that are too small, and for arguments that exclude each other.
+    a folder that ``prep`` did not make, for sizes that are too small, and for arguments that cannot be combined.
     """
     src_size, tgt_size, joint = options.src_size, options.tgt_size, options.joint
     for name, size in (("src_size", src_size), ("tgt_size", tgt_size)):

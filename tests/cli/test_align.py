@@ -170,7 +170,7 @@ def test_gold_prints_precision_recall_and_error_rate(nmtkit: Run, tmp_path: Path
 def test_without_links_there_is_no_error_rate(nmtkit: Run, tmp_path: Path, gold: str) -> None:
     (tmp_path / "gold").write_text(gold)
     (tmp_path / "links").write_text("\n" * len(gold.splitlines()))
-    said = "links has no links and gold no sure ones: there is no error rate; name other files"
+    said = "links has no links and gold no sure ones, so the AER is undefined; name other files"
     assert nmtkit("align", "--pharaoh", "links", "--gold", "gold") == (1, "", f"nmtkit: error: {said}\n")
 
 

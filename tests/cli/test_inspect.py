@@ -132,7 +132,7 @@ def test_the_gradients_of_a_model_are_those_of_its_own_words(nmtkit: Run, folder
             ["deep-att", "--gradients", "--plot", "no/x.html"],
             "--plot no/x.html: cannot be written: there is no folder no",
         ),
-        (["deep-att", "--gradients", "--shapes"], "--shapes and --gradients exclude each other; leave one of them out"),
+        (["deep-att", "--gradients", "--shapes"], "--shapes and --gradients cannot be combined; leave one of them out"),
         (["ens"], "ens: an ensemble, not a single model; its members are in ens/members"),
         (["empty"], "empty: not a model folder (no config.yaml); `nmtkit train` makes one"),
         (["trained", "--set", "a=1"], "trained: is a trained model; --set and --compare are for presets"),

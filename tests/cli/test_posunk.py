@@ -88,9 +88,9 @@ def test_the_output_file_appears_only_when_complete(filtered: Run, folder: Path)
     ("translations", "source", "links", "message"),
     [
         ("a\n<unk>", "a\nb", None, "translations:2: the source word of <unk> is unknown; give an --alignment"),
-        ("a\nb", "a", None, "source: has only 1 line, fewer than translations; make them correspond"),
-        ("a", "a\nb", None, "source: has more lines than the 1 of translations; make them correspond"),
-        ("a\nb", "a\nb", "0-0", "links: has only 1 line, fewer than translations; make them correspond"),
+        ("a\nb", "a", None, "source: has only 1 line, fewer than translations; align them line by line"),
+        ("a", "a\nb", None, "source: has more lines than the 1 of translations; align them line by line"),
+        ("a\nb", "a\nb", "0-0", "links: has only 1 line, fewer than translations; align them line by line"),
         ("<unk>", "a", "0_0", "links:1: expected links such as 0-0 1-2, counted from 0"),
         ("<unk>", "a", "1-0", "links:1: the link 1-0 is outside its pair of 1 and 1 words"),
     ],

@@ -214,15 +214,15 @@ def test_blank_lines_count_as_wrong(nmtkit: Run) -> None:
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["hyp", "short"], "hyp has 4 lines but short has 3; make them correspond"),
-        (["short", "ref"], "short has 3 lines but ref has 4; make them correspond"),
-        (["hyp", "short", "ref"], "short has 3 lines but ref has 4; make them correspond"),
+        (["hyp", "short"], "hyp has 4 lines but short has 3; align them line by line"),
+        (["short", "ref"], "short has 3 lines but ref has 4; align them line by line"),
+        (["hyp", "short", "ref"], "short has 3 lines but ref has 4; align them line by line"),
         (["empty", "ref"], "empty is empty: there is nothing to score"),
         (["hyp", "empty"], "empty is empty: there is nothing to score"),
         (["missing", "ref"], "missing: cannot be read: No such file or directory"),
         (["hyp"], "hyp: translations and a reference are needed: nmtkit score HYP... REF"),
-        (["hyp", "ref", "--source", "short"], "short has 3 lines but ref has 4; make them correspond"),
-        (["hyp", "-r", "ref", "-r", "short"], "short has 3 lines but ref has 4; make them correspond"),
+        (["hyp", "ref", "--source", "short"], "short has 3 lines but ref has 4; align them line by line"),
+        (["hyp", "-r", "ref", "-r", "short"], "short has 3 lines but ref has 4; align them line by line"),
         (["hyp", "ref", "--paired", "bs"], "hyp: --paired and --seeds compare translations; give at least two"),
         (["hyp", "ref", "--seeds"], "hyp: --paired and --seeds compare translations; give at least two"),
         (
@@ -561,6 +561,6 @@ def test_a_test_set_of_unequal_sides_is_not_scored(nmtkit: Run, model: SimpleNam
     assert outcome == (
         1,
         "",
-        "nmtkit: error: data/test.raw.src has 3 lines but data/test.raw.tgt has 4; make them correspond\n",
+        "nmtkit: error: data/test.raw.src has 3 lines but data/test.raw.tgt has 4; align them line by line\n",
     )
     assert not Path("run/test.hyp").exists()

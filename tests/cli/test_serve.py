@@ -48,5 +48,5 @@ def test_a_folder_that_is_not_there_is_named(nmtkit: Run, tmp_path: Path) -> Non
 def test_models_are_named_by_the_shortest_distinct_parts_of_their_paths() -> None:
     assert shortest_names([Path("/a/run"), Path("/a/averaged")]) == ["run", "averaged"]
     assert shortest_names([Path("/a/run"), Path("/b/run"), Path("/b/c")]) == ["a/run", "b/run", "b/c"]
-    with pytest.raises(UserError, match="`model`: /a/run is given twice; leave it out once"):
+    with pytest.raises(UserError, match="`model`: /a/run is given twice; name it once"):
         shortest_names([Path("/a/run"), Path("/a/run")])

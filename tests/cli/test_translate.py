@@ -128,7 +128,7 @@ def test_a_document_that_is_packed_is_not_written_to_a_terminal(
     assert nmtkit("translate", "letter.DOCX") == (
         1,
         "",
-        "nmtkit: error: letter.DOCX: is a binary file, which a terminal cannot show; name its translation (--output)\n",
+        "nmtkit: error: letter.DOCX: is a binary file, which a terminal cannot show; name an output file (--output)\n",
     )
 
 
@@ -250,7 +250,7 @@ def test_terms_that_no_line_has_or_that_do_not_fit_are_warned_of(folder: Path, f
     (folder / "terms.tsv").write_text("b\tg h g h g h\nc\td\n")
     none = filtered(b"a B\n", "--terms", "terms.tsv").err
     unseen = "1 line with characters that run never saw: B\n"
-    term = "no line has a term of terms.tsv; terms are whole words, in upper and lower case as in the file"
+    term = "no line contains a term of terms.tsv; terms match whole words, case included"
     no_term = f"nmtkit: warning: {term}\n"
     assert none == unseen + no_term
     long = filtered(b"c b c\n", "--terms", "terms.tsv", "--max-len-a", "0", "--max-len-b", "4").err
@@ -290,8 +290,8 @@ def test_translations_begin_with_their_prefixes(folder: Path, filtered: Callable
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (b"a\nb\nc\n", "begin: has only 2 lines, fewer than standard input; make them correspond"),
-        (b"a\n", "begin: has more lines than the 1 of standard input; make them correspond"),
+        (b"a\nb\nc\n", "begin: has only 2 lines, fewer than standard input; align them line by line"),
+        (b"a\n", "begin: has more lines than the 1 of standard input; align them line by line"),
     ],
 )
 def test_a_file_beside_the_input_has_as_many_lines(

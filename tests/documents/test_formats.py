@@ -215,7 +215,7 @@ def test_archives_that_unpack_to_too_much_are_refused() -> None:
 
 
 def test_damaged_archives_are_refused() -> None:
-    with pytest.raises(UserError, match=r"^a\.docx: is damaged, or not in the format that its name says"):
+    with pytest.raises(UserError, match=r"^a\.docx: is damaged, or not in the format that its name implies"):
         read("a.docx", FILES["a.docx"][:-30])
     stored = archive({}, "a text that is not compressed")
     with pytest.raises(UserError, match=r"^a\.docx: is damaged: the checksum of its mimetype is wrong"):

@@ -98,7 +98,7 @@ def test_what_is_not_said_or_not_there_is_refused() -> None:
         translated(b"\n", "text")
     for damaged in (b'a,b\na,"b\n', b'a,b\n"a" b,c\n'):
         with pytest.raises(
-            UserError, match=r"^a\.csv: is not a valid table: line 2: the quotation marks of a cell are"
+            UserError, match=r"^a\.csv: is not a valid table: line 2: a cell's quotation marks do not enclose"
         ):
             translated(damaged, "1")
     for mark in (b"", b"\xef\xbb\xbf"):

@@ -154,7 +154,7 @@ def test_files_that_do_not_correspond_are_one_line(tmp_path: Path) -> None:
     src, right, wrong = write_lines(tmp_path, src="a\na\n", right="x\ny\n", wrong="1\n2\n")
     assert [entry.reference for entry in read_line_aligned(src, right, wrong, "t")] == ["x", "y"]
     src, right, wrong = write_lines(tmp_path, src="a\nb\n", right="x\ny\n", wrong="1\n")
-    with pytest.raises(UserError, match=r"wrong has 1 line but .*src has 2; make them correspond"):
+    with pytest.raises(UserError, match=r"wrong has 1 line but .*src has 2; align them line by line"):
         read_line_aligned(src, right, wrong, "t")
     src, right, wrong = write_lines(tmp_path, src="", right="", wrong="")
     with pytest.raises(UserError, match="src is empty: there is nothing to compare"):

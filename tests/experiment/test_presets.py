@@ -298,8 +298,8 @@ def test_a_configuration_without_architecture_is_an_error() -> None:
 
 def test_a_base_in_a_configuration_is_an_error_that_names_the_remedy() -> None:
     assert mistake(base="bideep-small") == (
-        "run.yaml: base: not a key of a configuration; name the preset as `model`, and leave only the values that "
-        "differ from it in the file"
+        "run.yaml: base: not a key of a configuration; name the preset as `model`, and keep in the file only the "
+        "values that differ from it"
     )
 
 

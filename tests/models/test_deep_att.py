@@ -294,8 +294,8 @@ def test_a_word_starts_from_the_zero_vector() -> None:
         ({"decoder_layers": -1}, "decoder_layers: -1 is not at least 1"),
         ({"dropout": 1.0}, "dropout: 1.0 is not in [0, 1)"),
         ({"attention": 0}, "attention: 0 is not at least 1"),
-        ({"attention": None}, "attention: None does not go with interface attention"),
-        ({"interface": "constant"}, "attention: 5 does not go with interface constant"),
+        ({"attention": None}, "attention: None does not fit interface attention"),
+        ({"interface": "constant"}, "attention: 5 does not fit interface constant"),
         ({"fast_forward": "third"}, "fast_forward: expected one of half, full, none; found str 'third'"),
     ],
 )

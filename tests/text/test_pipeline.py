@@ -226,7 +226,7 @@ def test_a_folder_without_its_merges_names_the_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Side("en", lowercase=True, truecase=True), "`lowercase` and `truecase` exclude each other"),
+        (lambda: Side("en", lowercase=True, truecase=True), "`lowercase` and `truecase` cannot be combined"),
         (lambda: Cleaning(max_length=-1), "`max_length` must be 0 or more, not -1"),
         (lambda: Cleaning(max_ratio=0.5), r"`max_ratio` must be 0 or at least 1, not 0\.5"),
         (lambda: Cleaning(max_ratio=-1), r"`max_ratio` must be 0 or at least 1, not -1"),
@@ -246,7 +246,7 @@ def test_a_wrong_setting_is_reported_with_its_file(tmp_path: Path) -> None:
     settings = to_dict(Prep(Side("en"), Side("fr")))
     settings["src"] |= {"lowercase": True, "truecase": True}
     (tmp_path / "prep.yaml").write_text(dump_yaml(settings), encoding="utf-8")
-    with pytest.raises(UserError, match=r"prep.yaml: src\.lowercase and truecase exclude"):
+    with pytest.raises(UserError, match=r"prep.yaml: src\.lowercase and truecase cannot be"):
         load_prep(tmp_path)
 
 

@@ -597,7 +597,7 @@ def test_rows_with_more_columns_than_the_first_are_warned_of(tmp_path: Path, cap
         (b'a,b\n"c,e\n', r"train\.en-fr\.csv:2: not valid CSV: unexpected end of data"),
         (b'a,b\n"c,e\nf,g\nh,i\n', r"train\.en-fr\.csv:2: not valid CSV: unexpected end of data"),
         (b'sep=,\na,b\n"c,e\nf,"g"\nh,i\n', r"train\.en-fr\.csv:3: not valid CSV: ',' expected"),
-        (b"a,b\rc,d\r", r"train\.en-fr\.csv:1: has .r, which ends no line; convert .* with: tr '.r' '.n'"),
+        (b"a,b\rc,d\r", r"train\.en-fr\.csv:1: has .r, which does not end a line; convert .* with: tr '.r' '.n'"),
         (b"a,b\ncaf\xe9,e\n", r"train\.en-fr\.csv: row 2, column 1: byte 0xE9 is not UTF-8; convert the file"),
         *(
             (text.encode("utf-16"), r"train\.en-fr\.csv.* ?1: byte 0xFF is not UTF-8; convert .* iconv -f utf-16")
@@ -624,7 +624,7 @@ def test_a_text_whose_lines_end_as_on_an_old_mac_is_warned_of(
     sides = Files(Path(f"{folder}:en"), Path(f"{folder}:fr"))
     prepare({"train": sides}, tmp_path / "data", WORDS, workers=1)
     told = [message.removeprefix(f"{folder}/") for message in caplog.messages if "old Mac" in message]
-    what = "has \\r, which ends no line; convert lines of old Mac programs, for example with: tr '\\r' '\\n'"
+    what = "has \\r, which does not end a line; convert old Mac line ends, for example with: tr '\\r' '\\n'"
     assert sorted(told) == [f"{place}: {what}" for place in ("b.en:1", "b.fr:1", "d.en-fr.tsv:1, column 2")]
     assert {f"{finding}" for finding in examine_text({"train": sides}, "en", "fr")}.issuperset(
         f"{folder}/{message}" for message in told

@@ -109,7 +109,7 @@ def test_a_checkpoint_with_files_of_another_is_an_error(tmp_path: Path) -> None:
     optimizer.step()
     checkpoint.save(ModelFolder(tmp_path), model, optimizer, Progress(update=8))
     ModelFolder(tmp_path).checkpoint(8).rename(ModelFolder(tmp_path).checkpoint(9))
-    with pytest.raises(UserError, match=r"step-9/trainer\.pt: cannot be used \(it is of update 8\); delete"):
+    with pytest.raises(UserError, match=r"step-9/trainer\.pt: cannot be used \(it belongs to update 8\); delete"):
         checkpoint.restore(ModelFolder(tmp_path), 9, model, optimizer)
     optimizer.state[model.weight]["exp_avg"] = torch.zeros(5)
     checkpoint.save(ModelFolder(tmp_path), model, optimizer, Progress(update=10))
@@ -187,7 +187,7 @@ def test_the_average_is_of_the_best_the_last_or_the_given_checkpoints(tmp_path: 
     [
         ({"best": 4}, "has 1 best checkpoint, not 4; a run keeps training.keep_best"),
         ({"last": 4}, "has 1 checkpoint, not 4"),
-        ({"best": 1, "last": 1}, "`checkpoints`, `best` and `last` exclude each other; give one"),
+        ({"best": 1, "last": 1}, "`checkpoints`, `best` and `last` cannot be combined; give one"),
     ],
 )
 def test_an_impossible_average_is_an_error_with_the_reason(
@@ -320,7 +320,7 @@ def test_only_checkpoints_of_one_shape_are_averaged_and_the_run_is_never_overwri
     written(tmp_path / "c", 1, 1.0)
     written(tmp_path / "c", 2, 1.0, width=4)
     a, b, c, mean = (ModelFolder(tmp_path / name) for name in ("a", "b", "c", "mean"))
-    with pytest.raises(UserError, match="has other parameters than"):
+    with pytest.raises(UserError, match="has different parameters from"):
         averaging.average(c, mean, [], last=2)
     complaint = r"b/checkpoints/step-1: not a checkpoint of .*a; average checkpoints of one run, given as `model`"
     with pytest.raises(UserError, match=complaint):

@@ -26,7 +26,7 @@ def test_a_nan_loss_stops_the_run_and_its_origin_is_named(data: Path, tmp_path: 
     assert run.folder.updates() == []
     for update in (1, 2):
         run.folder.checkpoint(update).mkdir(parents=True)
-    remedy = f"or delete {run.folder.checkpoint(2)} and go on from step-1"
+    remedy = f"or delete {run.folder.checkpoint(2)} and continue from step-1"
     with pytest.raises(UserError, match=remedy):
         loop.train(run, validations([]))
 
@@ -34,7 +34,7 @@ def test_a_nan_loss_stops_the_run_and_its_origin_is_named(data: Path, tmp_path: 
 def test_weights_that_diverged_in_the_last_update_before_a_validation_get_a_remedy(data: Path, tmp_path: Path) -> None:
     """The gradient of that update was finite, and its checkpoint is written: every later start begins with it."""
     trained(tmp_path, data, max_updates=1)
-    remedy = rf"update 2: .*cross-entropy is nan; .* or delete {tmp_path}/checkpoints/step-2 and go on from step-1"
+    remedy = rf"update 2: .*cross-entropy is nan; .* or delete {tmp_path}/checkpoints/step-2 and continue from step-1"
     for lr in (1e30, 0.01):
         with pytest.raises(UserError, match=remedy):
             trained(tmp_path, data, max_updates=2, optimizer={"lr": lr * 0.99}, groups={})

@@ -1,4 +1,4 @@
-"""Request alone decides which options exclude each other, for Python and the command line."""
+"""Request alone decides which options cannot be combined, for Python and the command line."""
 
 from dataclasses import fields
 from typing import Any

@@ -70,12 +70,12 @@ def test_a_document_takes_every_option_of_lines(folder: Path) -> None:
         (("broken.html",), "broken.html: is not well-formed XML: "),
         (("page.pdf",), "page.pdf: cannot be translated: a PDF stores positions of letters"),
         (("page.html", "-m", "blind"), "this model cannot align words: it has no attention"),
-        (("--keep", "a", "--sample", "lines.txt"), "--keep and --sample exclude each other"),
+        (("--keep", "a", "--sample", "lines.txt"), "--keep and --sample cannot be combined"),
         (("--keep", "a", "-m", "blind", "lines.txt"), "--keep: this model cannot align words: it has no attention"),
         (("page.html", "--keep", "("), "--keep: '(' is not a regular expression: "),
         (("page.html", "--columns", "2"), "page.html: --columns is for tables (csv, tsv)"),
         (("--columns", "2", "lines.txt"), "--columns: is for documents (csv, tsv), not for lines"),
-        (("--keep", "a", "--tokenized", "lines.txt"), "--keep and --tokenized exclude each other"),
+        (("--keep", "a", "--tokenized", "lines.txt"), "--keep and --tokenized cannot be combined"),
     ],
 )
 def test_a_mistake_is_one_line_and_nothing_is_written(
@@ -196,9 +196,9 @@ def test_an_output_that_cannot_be_written_is_refused_before_translation(
 
 def test_python_keeps_what_matches_in_lines_and_refuses_what_is_not_for_them() -> None:
     assert [str(best) for [best] in package.translate(["a #zebra b"], keep=[r"#\w+"])] == ["a #zebra b"]
-    with pytest.raises(UserError, match="`keep` and `prefixes` exclude each other"):
+    with pytest.raises(UserError, match="`keep` and `prefixes` cannot be combined"):
         list(package.translate([("a", "b")], package.Request(prefixes=True), keep=["a"]))
-    with pytest.raises(UserError, match="`keep` and `sample` exclude each other"):
+    with pytest.raises(UserError, match="`keep` and `sample` cannot be combined"):
         list(package.translate(["a"], package.Request(sample=True), keep=["a"]))
     with pytest.raises(UserError, match="`columns`: is for documents"):
         package.translate(["a"], columns=["1"])

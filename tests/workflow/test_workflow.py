@@ -351,7 +351,7 @@ def test_an_ensemble_of_equal_models_translates_as_the_model(made: Path, tmp_pat
     ("call", "complaint"),
     [
         (lambda: nmtkit.prep(words=True, bpe=3, joint=True), "`words`: words are not split; leave out `bpe`"),
-        (lambda: nmtkit.prep(bpe=3, sentencepiece=3), "`bpe` and `sentencepiece` exclude each other"),
+        (lambda: nmtkit.prep(bpe=3, sentencepiece=3), "`bpe` and `sentencepiece` cannot be combined"),
         (lambda: nmtkit.prep(dev=("a", "b")), "`dev` and `test` need `train`; without it, all three are read "),
         (lambda: nmtkit.prep(like="x", bpe=3, escape=True), "`like` x: has its own settings; leave out `"),
         (lambda: nmtkit.prep(shard="1/2", merge=True), "`shard`: `merge` and `keep_rejected` are for the com"),
@@ -367,7 +367,7 @@ def test_an_ensemble_of_equal_models_translates_as_the_model(made: Path, tmp_pat
         (lambda: nmtkit.vocab(joint=True, tgt_size=-1), "`tgt_size` -1: 4 rows are symbols; use a larger one"),
         (lambda: nmtkit.score(language="fr"), "`references`, `source`, `vocab`, `paired`, `seeds`, `language`"),
         (lambda: nmtkit.score([["a"]]), "text 1: translations and a reference are needed: nmtkit score HYP... REF"),
-        (lambda: nmtkit.score([["a"], ["a", "b"]]), "text 2 has 1 line but text 1 has 2; make them correspond"),
+        (lambda: nmtkit.score([["a"], ["a", "b"]]), "text 2 has 1 line but text 1 has 2; align them line by line"),
         (lambda: nmtkit.score([[], []]), "text 1 is empty: there is nothing to score"),
         (lambda: nmtkit.score([["a"], ["b"]], seeds=True), "text 1: `paired` and `seeds` compare translations;"),
         (lambda: nmtkit.score([["a"], ["b"], ["c"]], seeds=True, paired="bs"), "`paired` compares systems, and "),
@@ -375,8 +375,8 @@ def test_an_ensemble_of_equal_models_translates_as_the_model(made: Path, tmp_pat
         (lambda: nmtkit.contrast("a", types="agreement"), "`types`: a single text, where several are expected"),
         (lambda: nmtkit.gradient_flows("deep-att", compare="a=b"), "`compare`: a single text, where several are"),
         (lambda: nmtkit.translate(["a"], keep="at"), "`keep`: a single text, where several are expected"),
-        (lambda: nmtkit.score(model=["a", "b"]), "`model`: one folder is expected, not several; for an ensemble"),
-        (lambda: nmtkit.tune(["a", "b"]), "`model`: one folder is expected, not several; for an ensemble"),
+        (lambda: nmtkit.score(model=["a", "b"]), "`model`: one folder is expected, not several; to combine"),
+        (lambda: nmtkit.tune(["a", "b"]), "`model`: one folder is expected, not several; to combine"),
         (lambda: nmtkit.tune([]), "no model in the list; name at least one"),
         (lambda: nmtkit.translate(["a"], model=[]), "no model in the list; name at least one"),
         (lambda: nmtkit.average(best=2.5), "`best`: expected a whole number, found float 2.5"),  # type: ignore[arg-type]
