@@ -55,7 +55,7 @@ def load(
     """Load a model or ensemble folder, or an ensemble of several folders.
 
     device: auto (a GPU if there is one), cpu, cuda, cuda:1, ... combine, weights: see ``Ensemble``. precision: of
-    matrix products in search; auto is bfloat16 if the device multiplies it faster than float32. Given translations are
+    matrix products in search; auto is bfloat16 if the device multiplies it faster than float32. References are
     scored in float32 unless a precision is given. lexicon: a file made by nmtkit align for unknown words and
     shortlists, instead of the model's own. checkpoint: best (the default), last or the number of an update; a folder
     such as run/checkpoints/step-876 also selects one. Raises UserError if the folders cannot be loaded or combined, or

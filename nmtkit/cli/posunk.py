@@ -28,8 +28,9 @@ def posunk(
 
     With --vocab data/vocab.tgt, each unknown word comes from a different source word whose translation is not in the
     vocabulary, at most two positions from the one given; if there is none, the papers' rule applies. A translation from
-    the lexicon is capitalised at the beginning of a sentence if words of the vocabulary are. For a model's own
-    translations, nmtkit translate --replace-unk does this better, because it has all attention weights.
+    the lexicon is capitalised at the beginning of a sentence if, judging by the vocabulary, sentences begin with a
+    capital. For a model's own translations, nmtkit translate --replace-unk does this better, because it has all
+    attention weights.
     """
     beside = (options.source, options.alignment, options.lexicon, options.vocab)
     files = [input, *(path for path in beside if path is not None)]
