@@ -16,7 +16,7 @@ from nmtkit.errors import UserError
 from nmtkit.writing import FULL, TEMPORARY, real_path, report_write_errors, staging_folder, sync, write_file
 
 # Increased when an older nmtkit would silently misread a new folder; the new nmtkit then reads both formats. A new
-# configuration key is no reason, because older versions reject unknown keys.
+# configuration key needs no increase, because older versions reject unknown keys.
 FORMAT_VERSION = "1"
 
 # CRC-32s, verified when files are loaded, to detect bad disks and truncated copies, not attacks.

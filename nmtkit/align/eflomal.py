@@ -33,7 +33,7 @@ def align_with_eflomal(src: Path, tgt: Path, forward: Path, reverse: Path) -> No
         try:
             out, err = process.communicate()
         except BaseException:
-            # As after Ctrl-C, it ends the program that it runs itself, which would outlive it if it were killed.
+            # As on Ctrl-C, so that it ends its own child process, which would survive a kill of this one.
             process.send_signal(signal.SIGINT)
             with suppress(subprocess.TimeoutExpired):
                 process.wait(timeout=5)

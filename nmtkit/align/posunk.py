@@ -210,7 +210,7 @@ def respelled(
     if not names:
         return {}
     right = {translation for word in read for translation in lexicon.translations.get(word, ())}
-    # Of a word that the target has more often than the source, some may be wrong.
+    # If the target has a word more often than the source, some of its occurrences may be wrong.
     right |= {word for word in target if target.count(word) <= written.count(word)}
     free = [word not in right and any(map(str.isalnum, word)) for word in target]
     places = dict[int, tuple[int, int]]()

@@ -54,7 +54,7 @@ def train(
         return
     progress = workflow.run(replace(options, records=_JsonLines()) if as_json else options)
     if not progress.finished:
-        sys.exit(128 + signal.SIGTERM)  # so that a script does not go on with a half-trained model
+        sys.exit(128 + signal.SIGTERM)  # so that a script does not continue with a half-trained model
     # In torchrun, only the first process.
     if not as_json and os.environ.get("RANK", "0") == "0":
         say_next("average", ("-m", Path(options.output), "run"))

@@ -140,6 +140,6 @@ def _write(
                 advance(1)
         aligned[split] = Aligned(pairs, number, words, linked)
     entries = write_lexicon(TextFiles(staging).lexicon, counts, threshold)
-    # The links of dev that ``pharaoh`` lacks may be the user's own, and are of the same text.
+    # dev.align is kept if ``pharaoh`` has no links of dev: it may be the user's own, and belongs to the same text.
     move_into_place(staging, folder, [name for name in ALIGN_FILES if (staging / name).exists()])
     return AlignmentReport(folder, aligned, len(counts), entries, threshold)

@@ -47,7 +47,7 @@ def read_words(path: Path) -> list[str]:
 
 
 def entries(path: Path) -> list[tuple[int, str]]:
-    """Ids and words of a vocabulary file, in the order of ids. Raises UserError for a file that is none."""
+    """Ids and words of a vocabulary file, in the order of ids. Raises UserError for any other file."""
     if path.suffix in (".spm", ".model"):
         return list(enumerate(SentencePieces.load(path).pieces))
     return _numbered_words(path) if path.suffix in _NUMBERED else list(enumerate(_listed_words(path)))

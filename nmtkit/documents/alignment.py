@@ -30,7 +30,7 @@ class Aligned(NamedTuple):
     target: list[Span]  # (T,) words in the translation
     weights: Floats  # (T, S) the attention of each target word to the source words; a row sums to 1, or to 0
     doubtful: bool = False  # whether the model is unsure of it
-    lost: Sequence[str] = ()  # placeholders for which the model gave no place
+    lost: Sequence[str] = ()  # placeholders that the model omitted
 
 
 def align(translator: Translator, sentence: str, translation: Translation) -> Aligned:
@@ -117,7 +117,7 @@ def characters(pieces: Iterable[str], text: str) -> list[Span]:
         wanted = _lower(piece)
         while place < len(text) and text[place].isspace():
             place += 1
-        # In between are the pieces not found, which the text may spell with a few more characters.
+        # Pieces that were not found come first; the text may spell them with a few more characters.
         found = plain.find(wanted, place, place + len(wanted) + 2 * missed + _SLACK)
         if not wanted or found < 0:
             spans.append(Span(place, place))

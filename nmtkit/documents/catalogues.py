@@ -50,7 +50,7 @@ _INLINE: dict[str, Role] = {
 
 
 def _check_language(declared: str, language: str, way: str) -> None:
-    """Raise UserError if a file declares another language than ``language``; "" is none. way: "from" or "into"."""
+    """Raise UserError if a file declares a language, "" being none, other than ``language``. way: "from" or "into"."""
     if declared and base_language(declared) != base_language(language):
         raise UserError(
             f"is for translations {way} {declared}, but the model translates {way} {language}; choose another model, "
@@ -228,14 +228,14 @@ def _is_locked(unit: Element) -> bool:
 
 
 def _words(element: Element | None) -> list[str]:
-    """The words of an element; none if there is no such element."""
+    """The words of an element; empty if there is no such element."""
     return [] if element is None else "".join(element.itertext()).split()
 
 
 def _untranslated(unit: Element) -> Iterator[tuple[str, tuple[Element, Element, dict[str, Element]]]]:
     """What must be translated in a unit of XLIFF: texts, and the source, or segment of it, that each is of.
 
-    A target that is a copy of the source is no translation if its state says so. The third element is the segments of
+    A target that is a copy of the source is not a translation if its state says so. The third element: the segments of
     the target by their ``mid``; ``_put_xliff`` makes them if there are none.
     """
     whole, source = unit.find("{*}target"), unit.find("{*}source")

@@ -144,7 +144,7 @@ def _is_kept(node: Node) -> bool:
 
 
 def _is_script(node: Node) -> bool:
-    """Whether an element is the number of a note, an exponent or the like, which is copied and no text."""
+    """Whether an element is the number of a note, an exponent or the like, which is copied as it is."""
     if _name(node) not in _SCRIPTS and "noteref" not in (node.get(_TYPE) or node.get("role") or ""):
         return False
     return is_script("".join(islice(node.itertext(), 20)), node.tail or "")
@@ -337,7 +337,7 @@ class _Line:
 
 
 def _collapsed(space: re.Match[str]) -> str:
-    """White space as browsers show it; as CSS permits, a line break between Chinese or Japanese characters is none."""
+    """White space as browsers show it; as CSS permits, line breaks between Chinese or Japanese characters vanish."""
     text, start, end = space.string, *space.span()
     return space_between(text[max(0, start - 1) : start], text[end : end + 1]) if "\n" in space[0] else " "
 

@@ -249,7 +249,7 @@ def _text(node: Element) -> str:
 
 
 def _text_after(node: Element) -> str:
-    """The first text after a node that is no superscript or subscript."""
+    """The first text after a node that is not a superscript or subscript."""
     nodes = itertools.islice(node.itersiblings(), 10)
     return next((text for each in nodes if not _is_raised(each) and (text := _text(each))), "")
 

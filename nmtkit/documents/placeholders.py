@@ -81,7 +81,7 @@ def find(text: str, patterns: Iterable[re.Pattern[str]], known: Iterable[tuple[i
 
 
 def _is_apart(text: str) -> bool:
-    """Whether a placeholder is a tag, or an entity that is no letter or apostrophe, and so no part of a word."""
+    """Whether a placeholder is never part of a word: a tag, or an entity other than a letter or apostrophe."""
     character = unescape(text)
     return text[0] + text[-1] in ("<>", "&;") and not character.isalpha() and character not in "'’"
 
@@ -143,8 +143,8 @@ class _Edit(NamedTuple):
 def restore(aligned: Aligned, holes: Sequence[Hole]) -> Aligned:
     """Put the placeholders of a sentence into its translation, each once.
 
-    A placeholder replaces its stand-in or else the words that attend most to it. If there are none, the model gave it
-    no place: it follows the word that attends most to the source word before it.
+    A placeholder replaces its stand-in or else the words that attend most to it. If there are none, the model
+    omitted it: it follows the word that attends most to the source word before it.
     """
     words = [next((s for s, span in enumerate(aligned.source) if _overlap(span, hole.place)), None) for hole in holes]
     numbered = [*enumerate(zip(holes, words, strict=True))]
@@ -211,7 +211,7 @@ def _guessed(aligned: Aligned, number: int, hole: Hole, word: int | None, edits:
 
 
 def warn_of_lost(place: str, filled: Aligned) -> None:
-    """Warn of placeholders for which the model gave no place, in the line or paragraph ``place``."""
+    """Warn of placeholders that the model omitted in the line or paragraph ``place``."""
     for text in filled.lost:
         log.warning("%s: the model omitted %s, so its position is a guess: %s", place, text, filled.text)
 

@@ -305,8 +305,8 @@ def _translatable(text: str) -> bool:
 def tagged(string: str) -> Segment:
     """A string with tags as a segment; an element is the pair of its start tag and end tag as they are written.
 
-    If the tags do not nest or the string is not HTML, all of it is text. So it is if a tag does not end, or if the
-    string is very long, because the parser takes quadratic time.
+    If the tags do not nest or the string is not HTML, all of it is text. The same applies if a tag does not end, or if
+    the string is very long, because the parser takes quadratic time.
     """
     if len(string) > _TAGGED or _UNENDED.search(string):
         return _with_codes(Segment(string))

@@ -60,7 +60,7 @@ def default_preset(tokens: int) -> str:
 def find_preset(name: str, argument: str = "model") -> Preset:
     """The preset of this name, or ``DEFAULT`` for "small".
 
-    Raises UserError that the value of ``argument`` is none, with similar names.
+    Raises UserError with similar names if there is none; ``argument`` is what gave the name.
     """
     presets = _presets()
     name = _full(name)

@@ -123,13 +123,13 @@ def _resume(
     progress = Progress()
     if saved_steps:
         progress = checkpoint.restore(folder, saved_steps[-1], model, optimizer)
-        # One that was deleted, for example because it was damaged, must not take the place of another.
+        # A deleted checkpoint, for example a damaged one, must not take a place in the ranking.
         progress.best = [entry for entry in progress.best if int(entry[0]) in saved_steps]
         progress.finished = progress.end(experiment.training)
         if first:  # a folder that cannot be resumed is not changed
             prepare_folder(folder, experiment, data, None)
         log.info("resuming from update %d in %s", progress.update, folder)
-    # A process with another folder would silently start from another state.
+    # A process with a different folder would silently start from a different state.
     if distributed.highest(progress.update) != progress.update:
         raise UserError(f"{folder}: differs between processes; it must be on a disk that all machines share")
     if first:

@@ -57,7 +57,7 @@ def chunks(path: Path, size: int) -> Iterator[Chunk]:
 class Workers:
     """A pool of processes, by default one per core; a count of 1 runs everything in the calling process.
 
-    Functions must be importable from modules, not of the user's script. A thread per process sends an item through a
+    Functions must be importable from modules, not from the user's script. A thread per process sends an item through a
     pipe and waits for the result. There are no shared queues or semaphores, so processes may be killed at any time;
     ``multiprocessing.Pool`` would then hang.
     """

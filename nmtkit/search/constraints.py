@@ -117,7 +117,7 @@ class Automaton:
                 yield (others | begins, contained | 1 << number), [*complete, place]
 
     def places(self, ids: Sequence[int]) -> dict[int, tuple[Form, int]]:
-        """By the term's number, the form that a translation contains and its position; as many terms as possible."""
+        """The form of each term in a translation and its position, by the term's number; as many terms as possible."""
         if not self._terms:  # most lines
             return {}
         paths: dict[Possibility, list[tuple[int, int]]] = {possible: [] for possible in self.start}

@@ -102,7 +102,7 @@ class Files:
 
 
 def _address(http: HttpRequest) -> str:
-    """This server's address as the client sees it. It is told to nobody else, so a proxy's headers need no check."""
+    """This server's address as the client sees it. Only the client gets it, so a proxy's headers need no check."""
 
     def forwarded(name: str, own: str) -> str:
         return http.headers.get(f"x-forwarded-{name}", own).partition(",")[0].strip()

@@ -187,7 +187,7 @@ def letters(token: str) -> str:
 
 
 def is_subword(token: str) -> bool:
-    """Whether a token has the mark of BPE or SentencePiece; a mark alone is no subword."""
+    """Whether a token has the mark of BPE or SentencePiece; a mark alone is not a subword."""
     return letters(token) not in (token.strip(reversible.JOINER), "")
 
 

@@ -153,7 +153,7 @@ def _finish(work: Work, keep_rejected: Path | None) -> PrepReport:
     manifest = json.loads(path.read_text(encoding="utf-8"))
     made = [*manifest["files"], path.name]
     with report_write_errors(work.output):
-        # First, because without a manifest it is no data folder.
+        # First, because without a manifest it is not a data folder.
         (work.output / path.name).unlink(missing_ok=True)
         for path in [*work.output.iterdir()]:
             old = is_data_file(path.name) or path.name in ALIGN_FILES
