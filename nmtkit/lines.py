@@ -244,7 +244,7 @@ def _units(path: Path) -> Iterator[Element]:
 def text_in(texts: Mapping[str, T], language: str) -> T | None:
     """The text in a language, of texts by language: of several, that of the same region, or else the first.
 
-    A language without region is that of any region (es: es-ES, es-MX), and the other way round; es-ES is not es-MX.
+    A language without a region matches any region (es: es-ES, es-MX), and vice versa; es-ES does not match es-MX.
     """
     wanted = _tag(language)
     tags = sorted(texts, key=lambda tag: _tag(tag) != wanted)  # the language itself first

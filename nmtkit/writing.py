@@ -21,7 +21,7 @@ import zstandard
 
 from nmtkit.errors import UserError
 
-_YOUNG = 5  # seconds in which the maker of a staging folder surely locks it
+_YOUNG = 5  # seconds within which the creator of a staging folder surely locks it
 _DEVICES = (Path("/dev"), Path("/dev/fd"), Path("/proc/self/fd"))
 
 # Windows has no flock, no fsync of folders and no select on pipes.

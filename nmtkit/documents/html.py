@@ -356,7 +356,7 @@ def _put_after(node: Node, text: str, nodes: Sequence[Node]) -> None:
 
 
 def _copied_once(segment: Segment, inlines: dict[Hashable, _Inline]) -> Segment:
-    """The segment without the text of copied elements outside their marks, as each is written with its text."""
+    """The segment without copied elements' text outside their marks, because each is written with its own text."""
     text, apart, seen = segment.text, list[str](), dict[str, int]()
     free, left = (bytearray(b"\1") * len(text) for _ in range(2))  # 1 in free: not a copied text; 1 in left: is kept
     for mark in segment.marks:

@@ -40,7 +40,7 @@ _BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
 
 
 class _Written(NamedTuple):
-    """The Markdown of an element: what stands before and after its text."""
+    """The Markdown of an element: what comes before and after its text."""
 
     before: str
     after: str
@@ -100,7 +100,7 @@ def read(data: bytes) -> Places:
                 children[-1].content = children[-1].content.removesuffix(attributes[0])
 
             parts = [(place, children)]
-            # The title of an alert is apart, unless markup or code goes on in the next line.
+            # The title of an alert is a paragraph of its own, unless markup or code continues in the next line.
             if breaks and children[breaks[0]].level == 0 and len(breaks) == text.count("\n", place.start, end):
                 title, line, _ = text[place.start : end].partition("\n")
                 parts[0] = (place._replace(end=place.start + len(title.rstrip())), children[: breaks[0]])

@@ -172,7 +172,7 @@ class _Words:
         self._put(child, parent, _Copy(child, first, first, Span(character, character)))
 
     def _beside(self, place: int, parent: _Element) -> tuple[int, bool]:
-        """The target word for an empty element at a place of the source, and whether the element stands after it."""
+        """The target word for an empty element at a place of the source, and whether the element comes after it."""
         inside, first, end = parent.mark, parent.copies[0].first, parent.copies[-1].end
         before, behind = bisect_right(self.source_ends, place) - 1, bisect_left(self.source_starts, place)
         if before < 0 or self.source_starts[before] < inside.start:

@@ -11,7 +11,7 @@ from nmtkit.documents.segment import Segment
 
 # The role of an inline element: "whole" and "splits" are markup of words, which must stay one element or may be
 # repeated around each part of them; "script" is a superscript or subscript that splits; "kept" is written as it is; so
-# is "layout", which is white space between words; "dropped" is left out; "opens" and "closes" stand before and after
+# is "layout", which is white space between words; "dropped" is left out; "opens" and "closes" come before and after
 # words.
 Role = Literal["whole", "splits", "script", "kept", "layout", "dropped", "opens", "closes"]
 

@@ -42,7 +42,7 @@ _CONTAINERS = {"hyperlink", "ins", "moveTo", "smartTag", "customXml", "sdt", "di
 _INNER = {"sdt": "sdtContent", "ruby": "rubyBase"}  # the element of a container that has its text
 _DROPPED = {"rPr", "proofErr", "lastRenderedPageBreak", "softHyphen"}  # properties, spelling checks, breaks
 _LAYOUT = {"tab": "\t", "ptab": "\t", "br": " ", "cr": " "}  # white space between words
-# The properties of paragraphs and runs that stand after the writing direction (ECMA-376, 17.3.1.26 and 17.3.2.28).
+# The properties of paragraphs and runs that come after the writing direction (ECMA-376, 17.3.1.26 and 17.3.2.28).
 _AFTER_BIDI = frozenset(
     "adjustRightInd snapToGrid spacing ind contextualSpacing mirrorIndents suppressOverlap jc textDirection "
     "textAlignment textboxTightWrap outlineLvl divId cnfStyle rPr sectPr pPrChange".split()

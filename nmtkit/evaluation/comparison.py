@@ -157,7 +157,7 @@ def difference_rows(comparison: Comparison, missing: str) -> list[list[str]]:
 
 
 def tested_against(first: str, *others: str) -> str:
-    """The meaning of ``difference_rows`` of systems with these names, for above their table."""
+    """A caption for the table of ``difference_rows`` of systems with these names."""
     alone = ", not corrected for several comparisons" if len(others) > 1 else ""
     return f"against {first}; p: probability of a difference at least as large by chance{alone}"
 

@@ -44,7 +44,7 @@ class DevelopmentSet:
         return "13a-lc" if self.pipeline.side.lowercase and standard == "sacreBLEU-13a" else standard
 
     def describe_metrics(self) -> str:
-        """For example "BLEU and chrF2 of the development set: sacreBLEU 13a, without case, 4 references"."""
+        """As logged: "BLEU and chrF2 of the development set: sacreBLEU 13a, without case, 4 references"."""
         name = "sacreBLEU 13a, without case" if self.metric == "13a-lc" else self.metric.replace("-", " ")
         return f"{MEASURED}{name}, {counted(len(self.references), 'reference')}"
 

@@ -79,7 +79,7 @@ class Options:
         return value
 
     def not_applied(self, neutral: Mapping[str, Any]) -> list[str]:
-        """A line for each of these settings, which nmtkit lacks, whose value is not the one without effect."""
+        """A line for each of these settings, which nmtkit lacks, unless its value has no effect."""
         return [
             f"{self.place(name)}: {str(value)[:80]} is not applied"
             for name, usual in neutral.items()

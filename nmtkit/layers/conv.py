@@ -89,7 +89,7 @@ class TokenEmbedding(nn.Module):
 
 
 def scale_gradient(x: Tensor, factor: float) -> Tensor:
-    """x of any shape unchanged, with its gradient multiplied by ``factor`` in backward."""
+    """x of any shape unchanged, with its gradient multiplied by ``factor`` in the backward pass."""
     same = x.view_as(x)
     if same.requires_grad:
         same.register_hook(lambda gradient: gradient * factor)

@@ -1,6 +1,6 @@
 """Loops whose steps share weights, keys and values: the gradients of shared tensors are computed once, after the loop.
 
-Autograd would compute and accumulate the gradient of a shared tensor in every step. Here backward only records the
+Autograd would compute and accumulate the gradient of a shared tensor in every step. Here it only records the
 contribution of each step; when it reaches the first step, the gradient of a weight is one product over all steps. The
 forward computation is unchanged.
 

@@ -249,7 +249,7 @@ class Engine:
 
 
 def _call(done: asyncio.Future[T], function: Callable[[], T], end: Callable[[], None]) -> None:
-    """In a thread: call a function, and tell its result to the event loop unless nobody waits for it any more.
+    """In a thread: call a function, and pass its result to the event loop unless nobody waits for it any more.
 
     ``end`` is called in the event loop in any case.
     """

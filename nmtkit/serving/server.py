@@ -172,7 +172,7 @@ class _Connection(H11Protocol):
             self._reading.cancel()
 
     def _check_read(self, before: int) -> None:
-        """Abort unless ``LEAST_READ`` bytes were read since ``before`` were left."""
+        """Abort unless ``LEAST_READ`` bytes were read since ``before`` were left to read."""
         unread = self.transport.get_write_buffer_size()
         if unread > before - LEAST_READ:
             self.transport.abort()

@@ -231,7 +231,7 @@ def find_raw(
 
 
 def _sides_in(folder: Path, src: str | None, tgt: str | None) -> tuple[str, dict[str, Path]]:
-    """The name of a folder and the sides of all its texts together, by language; none if it lacks one asked for.
+    """The name of a folder and the sides of all its texts together, by language; none if it lacks a requested one.
 
     A translation memory that does not have its languages in its name may have any.
     """

@@ -42,7 +42,7 @@ _SEVERAL = {
     "sga": "Latn Ogam",
 }  # fmt: skip
 _SCRIPTS = {language: scripts for group, scripts in _SEVERAL.items() for language in group.split()}
-# Languages whose script langcodes lacks, as others in it.
+# Languages whose script langcodes lacks, each with another in that script.
 _WRITTEN_AS = {"aii": "syr", "azb": "az-Arab", "grc": "el", "hbo": "he", "jrb": "he", "pbt": "ps", "uzs": "uz-Arab"}
 _WRITTEN_AS |= dict.fromkeys(
     "abv acm acq acw acx aeb afb ajp apc apd ars ary arz auz avl ayh ayl ayn ayp shu".split(), "ar"

@@ -50,7 +50,7 @@ class Side:
 
     @property
     def case(self) -> str:
-        """The language whose upper and lower case text has; "", Unicode's default, except for the default tokenizer.
+        """The language whose casing rules apply; "", Unicode's default, except with the default tokenizer.
 
         Moses' scripts, and so the systems of papers, know no exceptions.
         """

@@ -87,7 +87,7 @@ class _Quotes:
 
 
 def _header(cells: Sequence[bytes], columns: Mapping[str, int]) -> str | None:
-    """What is wrong with the first row of a table if it names columns, perhaps others than those that are read."""
+    """What is wrong with the first row of a table if it names columns, perhaps not those that are read."""
     names = [cell.decode(errors="ignore").strip().lower() for cell in cells]
     for language, column in columns.items():
         if (name := language.lower()) in names and names[column - 1 : column] != [name]:

@@ -1,4 +1,4 @@
-"""CUDA graphs of forward and backward, for batches whose shapes recur.
+"""CUDA graphs of the forward and backward passes, for batches whose shapes recur.
 
 An update of a recurrent model launches thousands of short kernels, and the host takes several times as long to launch
 them as the GPU to compute them. A CUDA graph is recorded once and then launched as a whole. Its shapes and addresses
@@ -135,7 +135,7 @@ class Place(NamedTuple):
 
 
 class _Recorded:
-    """Forward and backward of one shape; all tensors have fixed addresses."""
+    """The forward and backward passes of one shape; all tensors have fixed addresses."""
 
     def __init__(self, model: Seq2Seq, inputs: list[Tensor], hidden: Tensor, gradient: Tensor, place: Place):
         self.inputs = inputs
@@ -180,7 +180,7 @@ def record(function: Callable[[], None], place: Place) -> Callable[[], None]:
 
 
 class _Replay(torch.autograd.Function):
-    """Forward and backward of a recorded batch; the gradients of parameters are accumulated by the graph."""
+    """The forward and backward passes of a recorded batch; the gradients of parameters are accumulated by the graph."""
 
     @staticmethod
     def forward(ctx: Any, recorded: _Recorded, anchor: Tensor) -> Tensor:

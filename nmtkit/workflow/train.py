@@ -201,7 +201,7 @@ def _log_to(folder: ModelFolder, first: bool) -> AbstractContextManager[None]:
     # The file is opened for the first line, when the folder exists.
     file = _LogFile(folder.log, encoding="utf-8", delay=True)
     file.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
-    # Where no handler shows records, Python prints warnings and errors itself, but not once there is the file's.
+    # Where no handler shows records, Python prints warnings and errors itself, but not if the file has a handler.
     shown = [] if logger.hasHandlers() or logging.lastResort is None else [logging.lastResort]
     # Python's default level shows warnings only.
     return logged(logger, min(logger.getEffectiveLevel(), logging.INFO), [file, *shown])
