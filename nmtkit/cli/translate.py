@@ -97,8 +97,8 @@ def translate(
     depend slightly on the other lines of its batch.
 
     bfloat16 and int8 round the factors of matrix products, which changes scores slightly, and sometimes a translation.
-    --precision auto depends on the machine; in float32, machines differ in the last digits only. --score-reference
-    scores in float32, unless --precision names another format.
+    --precision auto depends on the machine; in float32, machines differ in the last digits only. References are
+    scored in float32, unless --precision names another format.
 
     A document is translated with its formatting, paragraph by paragraph, and written when it is complete. Inline
     markup, such as bold text and links, is put around the translations of its words, by attention and the lexicon of
