@@ -69,7 +69,7 @@ def test_a_damaged_checkpoint_is_named(name: str, damage: object, tmp_path: Path
     path = ModelFolder(tmp_path).checkpoint(7) / name
     path.write_bytes(damage(path.read_bytes()))  # type: ignore[operator]
     model = nn.Linear(2, 3)
-    with pytest.raises(UserError, match=rf"step-7/{name}: .*(another checkpoint|go on from the one before)"):
+    with pytest.raises(UserError, match=rf"step-7/{name}: .*another checkpoint"):
         checkpoint.restore(ModelFolder(tmp_path), 7, model, torch.optim.Adam(model.parameters()))
 
 
