@@ -1,5 +1,6 @@
 """Models of Nematus: weights (``model.npz``), and in the same folder options (``model.npz.json``), the dictionaries
-that they name, and optionally BPE codes (``*.bpe``) and truecasing models (``truecase-model.LANGUAGE``).
+that they name, and optionally BPE codes (``*.bpe``, ``bpe.model`` or ``bpe.model.LANGUAGE``) and truecasing models
+(``truecase-model.LANGUAGE``).
 
 They become models of ``models/bideep.py``, which compute the same as Nematus' code (tag wmt17.v0.4, with the names of
 tensors in its ``layers.py`` and ``nmt.py``). Weight normalisation is applied once, at import. For a TensorFlow
@@ -13,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -155,7 +157,7 @@ def _words(file: Path, options: Options, arrays: Mapping[str, Array], tied: str)
     if not isinstance(listed, list) or len(listed) != 2 or not all(Path(str(each)).name for each in listed):
         raise UserError(f"{options.where} dictionaries: expected a list of 2 files, found {str(listed)[:80]}")
     source, target = beside(file, listed, f"{options.where} dictionaries")
-    sizes = arrays["Wemb"][..., :1].size, arrays["ff_logit_b"].size
+    sizes = np.atleast_1d(arrays["Wemb"])[..., :1].size, arrays["ff_logit_b"].size
     for name, size in zip(("n_words_src", "n_words"), sizes, strict=True):
         if options.values[name] not in (None, size):
             raise UserError(f"{options.where} {name}: {options.values[name]}, but the weights have {size} words")
@@ -269,15 +271,18 @@ def _text(folder: Path, dictionaries: Sequence[object]) -> tuple[Prep, dict[str,
     """The settings and files for text processing, and notes on them."""
     named = [re.search(r"(?:^|[._-])([a-z]{2,3})\.json$", str(name)) for name in dictionaries]
     languages = [name[1] if name else "und" for name in named]
-    codes = sorted(path for pattern in ("*.bpe", "*.codes") for path in folder.glob(pattern) if path.is_file())
+    patterns = "*.bpe", "*.codes", "bpe.model"
+    codes = sorted(path for pattern in patterns for path in folder.glob(pattern) if path.is_file())
     if len(codes) > 1:
         raise UserError(
             f"{folder}: has several files of BPE codes, {', '.join(p.name for p in codes)}; leave one there"
         )
+    own = [folder / f"bpe.model.{language}" for language in languages]
+    codes = codes * 2 or [path for path in own if all(each.is_file() for each in own)]
     files: dict[str, bytes] = {}
-    if codes:
-        Segmenter.load(codes[0])  # raises UserError for other files
-        files = {f"bpe.{side}": codes[0].read_bytes() for side in SIDES}
+    for side, path in zip(SIDES, codes, strict=False):
+        Segmenter.load(path)  # raises UserError for other files
+        files[f"bpe.{side}"] = path.read_bytes()
     cases = [folder / f"truecase-model.{language}" for language in languages]
     moses = all(path.is_file() for path in cases)
     if moses:
@@ -285,10 +290,15 @@ def _text(folder: Path, dictionaries: Sequence[object]) -> tuple[Prep, dict[str,
             Truecaser.load(path, "")  # raises UserError for other files
             files[f"truecase.{side}"] = path.read_bytes()
     src, tgt = (
-        Side(language, normalize=moses, tokenizer="moses" if moses else "none", escape=moses, truecase=moses,
-             segmentation="bpe" if codes else "words")
+        Side(language, normalize=moses, tokenizer="moses" if moses else "none", aggressive_hyphens=moses, escape=moses,
+             truecase=moses, segmentation="bpe" if codes else "words")
         for language in languages
     )  # fmt: skip
-    tokens = "Moses' normalisation, tokenizer and truecasing" if moses else "none: text is words separated by spaces"
-    segmentation = f"BPE, {codes[0].name} for both sides" if codes else "none, because there is no *.bpe"
-    return Prep(src, tgt, joint=True), files, [f"tokenisation: {tokens}", f"segmentation: {segmentation}"]
+    tokens = "none: text is words separated by spaces"
+    if moses:  # as the scripts of Edinburgh's systems (EdinburghNLP/wmt17-scripts), which call tokenizer.perl -a
+        tokens = "Moses' normalisation, tokenizer with aggressive hyphens, and truecasing"
+    joint, named = len({*codes}) < 2, " and ".join(path.name for path in codes)
+    if codes and joint:
+        named = f"{codes[0].name} for both sides"
+    segmentation = f"BPE, {named}" if codes else "none, because there is no *.bpe"
+    return Prep(src, tgt, joint=joint), files, [f"tokenisation: {tokens}", f"segmentation: {segmentation}"]

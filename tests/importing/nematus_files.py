@@ -87,9 +87,14 @@ def write(folder: Path, system: str, **changed: Any) -> Path:
             # encoder_2 runs forward, on the output of the first backward level.
             name = ("encoder_r" if (k + way) % 2 else "encoder") + (f"_{k + 1}" if k else "")
             transitions(f"encoder.chains.{way}.{k}", name, model["encoder_transitions"])
-    for k in range(model["forward_layers"]):  # the golden ones stand on chains of one level
+    below = set(arrays)
+    for k in range(model["forward_layers"]):
         name = f"encoder_{model['bidirectional_layers'] + k + 1}"
         transitions(f"encoder.above.{k}", name, model["encoder_transitions"])
+    for name in set(arrays) - below:  # every axis has annotations, of both gates too
+        for axis, size in enumerate(arrays[name].shape):
+            blocks = [2 * h * block + row for block in range(size // (2 * h)) for row in order]
+            arrays[name] = np.take(arrays[name], blocks, axis)
     layer("decoder.initial", "ff_state")
     attentive("decoder.base", "decoder", model["base_transitions"])
     for k in range(model["decoder_layers"] - 1):

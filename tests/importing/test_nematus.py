@@ -14,6 +14,9 @@ import torch
 
 import nmtkit as nmtkit_package
 from nmtkit.errors import UserError
+from nmtkit.importing.nematus import read
+from nmtkit.models import bideep
+from nmtkit.text.pipeline import TextPipeline
 from nmtkit.translation.loading import load_model
 from tests.importing.nematus_files import GOLDEN, SYSTEMS, nematus_ids, write
 
@@ -94,6 +97,83 @@ def test_of_several_files_of_bpe_none_is_chosen(tmp_path: Path) -> None:
         (file.parent / name).write_text("#version: 0.2\n")
     with pytest.raises(UserError, match=r"theirs: has several files of BPE codes, a\.bpe, b\.codes; leave one there"):
         nmtkit_package.import_model(file, output=tmp_path / "ours")
+
+
+@pytest.mark.parametrize(
+    ("codes", "said"),
+    [
+        (["ende.bpe"], "BPE, ende.bpe for both sides"),
+        (["bpe.model"], "BPE, bpe.model for both sides"),
+        (["bpe.model.en", "bpe.model.de"], "BPE, bpe.model.en and bpe.model.de"),
+        (["bpe.model.en"], "none, because there is no *.bpe"),
+    ],
+)
+def test_bpe_codes_have_the_names_of_edinburghs_systems(codes: list[str], said: str, tmp_path: Path) -> None:
+    file = write(tmp_path / "theirs", "nematus-baseline-noln")
+    for name in codes:
+        file.with_name(name).write_text(f"#version: 0.2\ne {name[-1]}\n")
+    found = read(file)
+    assert f"segmentation: {said}" in found.notes
+    expected = dict(zip(("bpe.src", "bpe.tgt"), (codes[0], codes[-1]), strict=True)) if "none" not in said else {}
+    assert found.files == {side: file.with_name(name).read_bytes() for side, name in expected.items()}
+    assert {found.prep.src.segmentation, found.prep.tgt.segmentation} == {"bpe" if expected else "words"}
+
+
+def test_truecasing_models_bring_moses_with_aggressive_hyphens_as_in_edinburghs_systems(tmp_path: Path) -> None:
+    file = write(tmp_path / "theirs", "nematus-baseline-noln")
+    models = {"truecase.src": b"the (5/6) The (1)\n", "truecase.tgt": b"der (4/4)\n"}
+    file.with_name("truecase-model.en").write_bytes(models["truecase.src"])
+    assert (read(file).prep.src.tokenizer, read(file).files) == ("none", {})  # both sides must have one
+    file.with_name("truecase-model.de").write_bytes(models["truecase.tgt"])
+    assert read(file).files == models
+    nmtkit_package.import_model(file, output=tmp_path / "ours")
+    tokens = TextPipeline.load(tmp_path / "ours", "src").tokens("The well-known \u201ccat\u201d & dog")
+    assert tokens == "the well @-@ known &quot; cat &quot; &amp; dog".split()
+
+
+def test_options_that_a_file_lacks_have_nematus_own_defaults(tmp_path: Path) -> None:
+    for system in SYSTEMS:
+        file = write(tmp_path / "theirs", system)
+        settings, complete = file.with_name("model.npz.json"), read(file)
+        options = json.loads(settings.read_text())
+        usual = {
+            "encoder": "gru", "decoder": "gru_cond", "decoder_deep": "gru", "factors": 1, "use_dropout": False,
+            "enc_depth": 1, "enc_depth_bidirectional": options["enc_depth"], "enc_recurrence_transition_depth": 1,
+            "dec_depth": 1, "dec_base_recurrence_transition_depth": 2, "dec_deep_context": False, "output_depth": 1,
+            "dec_high_recurrence_transition_depth": 2 if "cond" in options["decoder_deep"] else 1,
+            "layer_normalisation": False, "tie_decoder_embeddings": False, "tie_encoder_decoder_embeddings": False,
+        }  # fmt: skip
+        given = {name: value for name, value in options.items() if name not in usual or value != usual[name]}
+        if given.pop("dec_deep_context", False):
+            given["deep_include_ctx"] = True  # the older name
+        settings.write_text(json.dumps(given))
+        assert read(file).experiment == complete.experiment
+
+
+def test_what_is_no_parameter_is_left_out_and_words_beyond_the_vocabulary_are_unknown(tmp_path: Path) -> None:
+    file = write(tmp_path / "theirs", "nematus-baseline-noln")
+    before, dictionary = read(file), file.with_name("vocab.en.json")
+    others = ("adam_t", "adadelta_x", "rmsprop_x", "sgd_x", "zipped_params")
+    np.savez(file, **dict(np.load(file)), **{name: np.zeros(3, np.float32) for name in others})
+    dictionary.write_text(json.dumps(json.loads(dictionary.read_text()) | {"rare": 17, "rarer": 99}))
+    after = read(file)
+    assert after.src.words == before.src.words
+    assert after.parameters.keys() == before.parameters.keys()
+
+
+def test_levels_above_two_chains_have_their_annotations_in_nmtkits_order(tmp_path: Path) -> None:
+    """If the chains have an even depth, the file has the state of the chain that ends forward first."""
+    golden = np.load(GOLDEN / "enc-biuni4.npz")
+    config = json.loads(str(golden["config"]))
+    config["model"] |= {"bidirectional_layers": 2}
+    model = bideep.build(bideep.Config(**config["model"]), *config["vocab"])
+    weights = {name: torch.randn_like(tensor) for name, tensor in model.state_dict().items()}
+    arrays = {f"param/{name}": tensor.numpy() for name, tensor in weights.items()}
+    np.savez(tmp_path / "random.npz", config=json.dumps(config), **arrays)
+    found = read(write(tmp_path / "theirs", str(tmp_path / "random"))).parameters
+    compared = [name for name in found if not name.startswith(("embedding", "output"))]
+    assert any("above" in name for name in compared)
+    assert [name for name in compared if not torch.equal(found[name], weights[name])] == []
 
 
 def test_a_run_is_not_overwritten_and_an_imported_model_is(tmp_path: Path) -> None:
@@ -304,6 +384,8 @@ def damaged(file: Path, kind: str) -> None:
         case "nan":
             arrays["ff_logit_b"][3] = np.nan
             np.savez(file, **arrays)
+        case "scalar":
+            np.savez(file, **{**arrays, "Wemb": np.float32(1)})
         case "foreign":
             np.savez(file, weights=np.zeros(3))
 
@@ -320,6 +402,7 @@ def damaged(file: Path, kind: str) -> None:
         ("missing", "tensor decoder_U: missing"),
         ("left", "tensor ff_extra_W: has no place"),
         ("nan", "output.bias: contains values that are not finite"),
+        ("scalar", "n_words_src: 17, but the weights have 1 words"),
         ("foreign", "not a model that nmtkit can import"),
     ],
 )
