@@ -112,7 +112,7 @@ def parse_yaml(text: str, where: str) -> Any:
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise UserError(f"{where}:{line}: not valid YAML: {error.problem or error.context}") from None
-    except (LookupError, AttributeError):  # raised by PyYAML for !!bool maybe, !!int "" and !!timestamp soon
+    except (LookupError, AttributeError, TypeError):  # for !!bool maybe, !!int "", !!timestamp soon and !!map [1]
         raise UserError(f"{where}: not valid YAML: a value is not of the type that its tag names") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: a date such as 2020-99-99
         reason = " ".join(str(error).split()) or "nested too deeply"

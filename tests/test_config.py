@@ -1,5 +1,6 @@
 """YAML to dataclasses and back: strict, all errors together, without YAML's surprises."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -8,7 +9,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nmtkit.config import build, dump_yaml, flatten, load_yaml, merge, nested, parse_settings, parse_yaml, to_dict
+from nmtkit.config import (
+    build,
+    convert,
+    dump_yaml,
+    flatten,
+    inline_yaml,
+    load_yaml,
+    merge,
+    nested,
+    parse_settings,
+    parse_yaml,
+    to_dict,
+)
 from nmtkit.errors import UserError
 
 
@@ -20,7 +33,7 @@ class Part:
 
     def __post_init__(self) -> None:
         if self.rate < 0:
-            raise ValueError(f"rate: {self.rate} is below 0")
+            raise ValueError(f"`rate`: {self.rate} is below 0")  # the place of a part says that it is a field
 
 
 @dataclass(frozen=True)
@@ -105,6 +118,12 @@ def test_an_error_names_the_place_the_value_and_the_remedy(change: dict[Any, Any
     assert "; ".join(problems({**GOOD, **change})) == problem
 
 
+def test_true_is_not_the_number_1() -> None:
+    found: list[str] = []
+    assert [convert(Literal[1, 2], value, "kind", found) for value in (1, True)] == [1, None]
+    assert found == ["kind: expected one of 1, 2; found bool True"]
+
+
 def test_all_errors_are_reported_together() -> None:
     found = "; ".join(problems({"language": 3, "tied": "x", "part": {"rate": "y", "knd": 1}, "groups": {"a": {}}}))
     for place in ("language: ", "batch_tokens: missing", "tied: ", "part.rate: ", "part.knd: ", "groups.a.rate: "):
@@ -123,6 +142,7 @@ def test_a_file_without_a_mapping_is_an_error(values: Any) -> None:
         ("no", "no"), ("yes", "yes"), ("on", "on"), ("off", "off"), ("y", "y"), ("No", "No"), ("NO", "NO"),
         ("true", True), ("false", False), ("null", None), ("~", None), ("", None), ("12", 12), ("-3", -3),
         ("e5", "e5"), ("1e", "1e"), ("normal 0.07", "normal 0.07"), ("[1, 2e0]", [1, 2.0]), ("'5e-4'", "5e-4"),
+        ("010", "010"), ("0x1f", "0x1f"), ("1:30", "1:30"), ("1_000", "1_000"),
     ],
 )  # fmt: skip
 def test_numbers_are_numbers_and_words_are_strings(text: str, value: object) -> None:
@@ -144,7 +164,7 @@ def test_numbers_are_numbers_and_words_are_strings(text: str, value: object) -> 
         ("a: 2020-99-99", "run.yaml: not valid YAML: "),
         *(
             (f"a: {tagged}", "run.yaml: not valid YAML: a value is not of the type that its tag names")
-            for tagged in ('!!float ""', '!!int ""', "!!bool maybe", "!!timestamp x")
+            for tagged in ('!!float ""', '!!int ""', "!!bool maybe", "!!timestamp x", "!!map [1]")
         ),
     ],
 )
@@ -189,6 +209,15 @@ plain_values = st.recursive(
 )
 
 
+@pytest.mark.parametrize("write", [dump_yaml, inline_yaml])
+def test_mappings_keep_their_order(write: Callable[[Any], str]) -> None:
+    assert list(parse_yaml(write({"b": 1, "a": 2, "c": 3}), "text")) == ["b", "a", "c"]
+
+
+def test_a_value_on_one_line_has_no_line_break() -> None:
+    assert inline_yaml([*range(999)]) == str([*range(999)])
+
+
 @given(plain_values)
 @settings(max_examples=50)
 def test_what_is_written_is_read_back(value: object) -> None:
@@ -217,8 +246,8 @@ def test_flattened_values_can_be_nested_again(value: object) -> None:
 
 def test_settings_are_dotted_keys_with_yaml_values() -> None:
     settings = ["training.lr=5e-4", "training.groups.bias.decay=0", "language=no", "training.lr=1e-3", "a=b=c", "n="]
-    assert parse_settings("settings", settings) == {
-        "training": {"lr": 1e-3, "groups": {"bias": {"decay": 0}}}, "language": "no", "a": "b=c", "n": None,
+    assert parse_settings("settings", [*settings, " seed = 3"]) == {
+        "training": {"lr": 1e-3, "groups": {"bias": {"decay": 0}}}, "language": "no", "a": "b=c", "n": None, "seed": 3,
     }  # fmt: skip
 
 
