@@ -138,7 +138,9 @@ def _stacks(file: Path, options: Mapping[str, Any]) -> tuple[Layers, Layers]:
     attention = str(options["decoder_attention"])
     if attention != "True" and _listed(file, "decoder_attention", attention) != [True] * len(decoder):
         raise UserError(f"{file}: decoder_attention {attention[:80]}: cannot be imported; only True can")
-    Options(f"{file}:", options).require("decoder_embed_dim", options["encoder_embed_dim"])
+    given = Options(f"{file}:", options)
+    given.require("decoder_embed_dim", options["encoder_embed_dim"])
+    given.require("share_input_output_embed", True, False)
     return encoder, decoder
 
 

@@ -40,9 +40,15 @@ class Tensors:
         for name, each in tensors.items():
             known = isinstance(each, np.ndarray) and each.dtype in (np.float16, np.float32, np.float64)
             tensor = torch.from_numpy(each) if known else each
-            if not isinstance(tensor, Tensor) or not tensor.is_floating_point() or not tensor.ndim:
+            if (
+                not isinstance(tensor, Tensor)
+                or tensor.layout != torch.strided  # sparse
+                or tensor.is_meta  # without values
+                or not tensor.is_floating_point()
+                or not tensor.ndim
+            ):
                 raise UserError(f"{path}: tensor {str(name)[:80]}: expected floating-point numbers")
-            self.left[name] = tensor
+            self.left[str(name)] = tensor
 
     def take(self, name: str, *shape: int) -> Tensor:
         """Take a tensor of this shape (R, C, ...) out of those left, in float32. Raises UserError if there is none."""

@@ -70,11 +70,10 @@ def write(
         "share_input_output_embed": share, "source_lang": "en", "target_lang": "de",
     } | changed  # fmt: skip
     content = {"args": argparse.Namespace(**options), "model": state}
-    if new:
-        content |= {
-            "args": None,
-            "cfg": {"model": argparse.Namespace(**options), "task": {"source_lang": "en", "target_lang": "de"}},
-        }
+    if new:  # the languages are options of the task there, and the architecture is the model's name
+        task = {name: options.pop(name) for name in ("source_lang", "target_lang")}
+        options["_name"] = options.pop("arch")
+        content |= {"args": None, "cfg": {"model": argparse.Namespace(**options), "task": task}}
     folder.mkdir(exist_ok=True)
     torch.save(content, folder / "model.pt")
     for language, size in zip(("en", "de"), SIZES.values(), strict=True):
@@ -181,6 +180,7 @@ def test_log_probabilities_are_those_of_the_equations(version: int, share: bool,
         ("encoder_layers", "[(4, 3)] * 3", "tensor encoder.convolutions.2.weight_v: shape"),
         ("decoder_out_embed_dim", 7, "tensor decoder.fc2.weight_v: shape"),
         ("share_input_output_embed", True, "tensor decoder.fc3.weight: missing"),
+        ("share_input_output_embed", torch.ones(2), "share_input_output_embed: tensor.* cannot be imported, only True"),
         ("source_lang", "../en", "language '../en': expected a code"),
         ("source_lang", "fr", "dict.fr.txt: not found"),
     ],
@@ -205,6 +205,9 @@ class Hostile:
         ("dictionary", "has 12 words with the four symbols, but .* has 11"),
         ("line", "dict.en.txt:8: expected a word and a count"),
         ("repeated", r"dict\.en\.txt:8: duplicate word 'en4'; remove one of the lines"),
+        ("sparse", "tensor encoder.fc1.bias: expected floating-point numbers"),
+        ("without values", "tensor encoder.fc1.bias: expected floating-point numbers"),
+        ("numbered", "tensor 1: has no place in nmtkit's architecture"),
         ("positions", "max_target_positions 8: cannot be imported; only max_source_positions, 12, can"),
         ("two", "has several checkpoints, model.pt, other.pt; name the file of one"),
     ],
@@ -230,10 +233,15 @@ def test_bad_files_are_answered_in_a_line(
             words.write_text(words.read_text() + "more\n")
         case "repeated":
             words.write_text(words.read_text() + "en4 1\n")
-        case "positions":
-            content = torch.load(file, weights_only=False)
-            shorter = {"decoder.embed_positions.weight": state["decoder.embed_positions.weight"][:10]}
-            torch.save(content | {"model": state | shorter}, file)
+        case "sparse" | "without values" | "numbered" | "positions":
+            content, bias = torch.load(file, weights_only=False), state["encoder.fc1.bias"]
+            changed = {
+                "sparse": {"encoder.fc1.bias": bias.to_sparse()},
+                "without values": {"encoder.fc1.bias": bias.to("meta")},
+                "numbered": {1: bias, "more": bias},
+                "positions": {"decoder.embed_positions.weight": state["decoder.embed_positions.weight"][:10]},
+            }
+            torch.save(content | {"model": state | changed[kind]}, file)
         case "two":
             file.with_name("other.pt").write_bytes(file.read_bytes())
     refused(tmp_path / "theirs", complaint, tmp_path)
@@ -254,7 +262,30 @@ def test_bpe_codes_bring_moses_tokenisation_and_a_word_given_twice_has_its_last_
     words = tmp_path / "theirs/dict.en.txt"
     words.write_text(words.read_text().replace("en7 93\n", "en4 93 #fairseq:overwrite\n"))
     found = nmtkit.import_model(tmp_path / "theirs", output=tmp_path / "ours").found
-    assert found.prep.src.tokenizer == "moses"
-    assert found.prep.src.segmentation == "bpe"
+    for side in (found.prep.src, found.prep.tgt):
+        assert (side.tokenizer, side.segmentation) == ("moses", "bpe")
+        assert side.aggressive_hyphens
+        assert side.escape
+        assert not side.normalize
     assert set(found.files) == {"bpe.src", "bpe.tgt"}
     assert found.src.words[4:8] == ["<unused:4>", "en5", "en6", "en4"]
+    assert found.src.counts[4:8] == [96, 95, 94, 93]
+
+
+def test_search_is_that_of_fairseq_generate_and_options_that_a_checkpoint_lacks_have_fairseqs_defaults(
+    tmp_path: Path,
+) -> None:
+    write(tmp_path / "theirs")
+    file = tmp_path / "theirs/model.pt"
+    content = torch.load(file, weights_only=False)
+    for name in ("dropout", "decoder_attention", "share_input_output_embed"):
+        delattr(content["args"], name)
+    torch.save(content, file)
+    found = nmtkit.import_model(file, output=tmp_path / "ours").found
+    assert found.experiment.model.dropout == 0.1
+    search = found.experiment.search
+    assert (search.beam_size, search.length_penalty, search.unk, search.narrowing) == (5, "avg", True, False)
+    assert search.longest(3) == search.longest(30) == 200
+    del content["args"].encoder_layers
+    torch.save(content, file)
+    refused(file, "the first layer must have the encoder's width, 512", tmp_path / "refused")

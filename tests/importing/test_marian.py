@@ -197,6 +197,14 @@ def test_words_with_line_breaks_of_other_yaml_and_with_surrogate_pairs_are_read(
     assert read(folder).src.words[4:8] == ["a<2028>b", "<0085>", "c<2029>", "\U0001f600"]
 
 
+def test_settings_that_a_decoder_yml_lacks_have_marians_defaults(tmp_path: Path) -> None:
+    folder = write(OPUS, tmp_path)
+    (folder / "decoder.yml").write_text("models: [model.npz]\nvocabs: [vocab.yml, vocab.yml]\n")
+    search = read(folder).experiment.search
+    assert (search.beam_size, search.length_penalty, search.unk) == (12, "none", False)
+    assert [search.longest(length) for length in (0, 4)] == [3, 3 * (4 + 1)]
+
+
 def test_settings_of_search_that_nmtkit_lacks_are_named(tmp_path: Path) -> None:
     without_effect = {"shortlist": [], "output-sampling": [], "force-decode": False, "word-penalty": 0.0}
     assert len(read(write(OPUS, tmp_path, **without_effect)).notes) == 1

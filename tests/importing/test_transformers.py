@@ -52,6 +52,29 @@ def test_search_is_that_of_generate(tmp_path: Path) -> None:
     assert (search.beam_size, search.alpha) == (3, 1)
 
 
+def test_settings_that_a_folder_lacks_have_transformers_defaults(tmp_path: Path) -> None:
+    write(tmp_path)
+    file = tmp_path / "config.json"
+    given = json.loads(file.read_text())
+    del given["num_beams"], given["max_length"]
+    file.write_text(json.dumps(given))
+    found = read(tmp_path).experiment
+    assert (found.search.beam_size, found.search.length_penalty, found.search.alpha) == (1, "power", 1)
+    assert found.search.longest(99) == 20 - 2
+    assert found.model.dropout == 0.1
+    file.write_text(json.dumps(given | {"dropout": 0.3}))
+    assert read(tmp_path).experiment.model.dropout == 0.3
+
+
+def test_the_target_vocabulary_has_its_own_size_unless_all_tables_are_one(tmp_path: Path) -> None:
+    for tied in ("all", "target", "none"):
+        write(tmp_path / tied, tied, decoder_vocab_size=99)
+        if tied == "all":
+            read(tmp_path / tied)
+        else:
+            refused(tmp_path / tied, r"target_vocab\.json: has 12 words, but .* has decoder_vocab_size 99")
+
+
 def test_settings_of_search_that_nmtkit_lacks_are_named(tmp_path: Path) -> None:
     write(tmp_path, min_length=3)
     file = tmp_path / "generation_config.json"
