@@ -49,7 +49,7 @@ class Command(TyperCommand):
         command takes one. Every usage error names this command.
         """
         options = {name: parameter for parameter in self.params for name in parameter.opts if name.startswith("-")}
-        names = (text.partition("=")[0] for text in args)
+        names = (text.partition("=")[0] if text.startswith("--") else text[:2] for text in args)  # -mrun is -m run
         models = [name for name in names if name in options and options[name].name == "model"]
         if len(models) > 1 and not vars(options[models[0]])["multiple"]:
             hint = "" if ctx.command.name == "train" else "; to combine models, use nmtkit ensemble"

@@ -77,7 +77,7 @@ def test_a_mistyped_option_is_corrected(nmtkit: Run) -> None:
 def test_a_command_for_one_model_refuses_several(nmtkit: Run, command: str) -> None:
     hint = "; to combine models, use nmtkit ensemble"
     said = f"Option '-m' is given twice{'' if command == 'train' else hint}"
-    for second in (("--model", "b"), ("--model=b",)):
+    for second in (("--model", "b"), ("--model=b",), ("-mb",)):
         assert nmtkit(command, "-m", "a", *second).err == f"nmtkit: error: {said}; see nmtkit {command} --help\n"
 
 
