@@ -69,6 +69,15 @@ def test_a_command_gets_its_options_as_a_dataclass(nmtkit: Run, taken: list[tupl
     assert taken == [(Orders(dish=Path("soup")), False), (made, True)]
 
 
+@pytest.mark.usefixtures("taken")
+def test_help_has_the_bounds_of_a_number_and_no_way_to_switch_off_what_is_off(nmtkit: Run) -> None:
+    screen = " ".join(nmtkit("order", "--help").out.split())
+    assert "Number of guests. [1 to 8]" in screen
+    assert "How much. [at least 0]" in screen
+    assert "--warm / --cold" in screen
+    assert "--no-now" not in screen
+
+
 @pytest.mark.parametrize(
     ("orders", "complaint"),
     [

@@ -54,7 +54,7 @@ def flat(function: Callable[..., None], reworded: Callable[[str], str]) -> Calla
         parts = {part: {name: values.pop(name) for name in names} for part, (_, names) in schemas.items()}
         with shown(Volume(**parts.pop("volume")), reworded):
             for part, given in parts.items():
-                named = {name: value for name, value in given.items() if value is not None and value != []}
+                named = {name: value for name, value in given.items() if value is not None}
                 values[part] = schemas[part][0](**named)
                 check(values[part])
             for name, (kind, about) in alone.items():

@@ -32,6 +32,10 @@ def test_models_that_are_offered_side_by_side_are_not_combined(nmtkit: Run, opti
     assert nmtkit("serve", "-m", "one", "-m", "two", option) == (1, "", complaint)
 
 
+def test_a_port_that_no_address_has_is_refused(nmtkit: Run) -> None:
+    assert nmtkit("serve", "--port", 65536) == (1, "", "nmtkit: error: --port: 65536 is not between 0 and 65535\n")
+
+
 def test_what_is_not_installed_is_named(nmtkit: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     monkeypatch.delitem(sys.modules, "nmtkit.serving.server", raising=False)
