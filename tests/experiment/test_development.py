@@ -47,7 +47,8 @@ def test_lower_case_output_that_equals_a_reference_except_for_case_has_the_highe
     said = [vocabulary.ids(pipeline.tokens(line)) for line in (PAIRS[0][1], OTHERS[1])]
 
     def translate(*arguments: object, **settings: object) -> list[tuple[int, list[Hypothesis]]]:
-        return list(enumerate([Hypothesis(ids, 0.0, [], None)] for ids in said))
+        in_order = list(enumerate([Hypothesis(ids, 0.0, [], None)] for ids in said))
+        return in_order[::-1]  # as a search does, whose longest sentences come first
 
     monkeypatch.setattr("nmtkit.experiment.development.translate_each", translate)
     caplog.set_level(logging.INFO, "nmtkit")

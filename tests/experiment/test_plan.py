@@ -57,12 +57,16 @@ def test_a_full_size_system_gets_no_warning_on_the_papers_corpus(tmp_path: Path)
         ({"batch_sentences": None, "batch_tokens": "auto", "max_epochs": 2}, None),
         ({"batch_sentences": None, "batch_tokens": "auto", "max_updates": 7}, 7),
         ({"batch_sentences": 80}, None),
+        ({"batch_sentences": 80, "max_epochs": 9, "concatenations": 1.0}, 9 * 25),  # of 1000 more pairs
+        ({"batch_sentences": None, "batch_tokens": 1300, "max_epochs": 2, "concatenations": 1.0}, 2 * 30),
     ],
 )
 def test_the_updates_of_a_plan_are_those_that_its_first_limit_allows(training: Any, updates: int | None) -> None:
     settings = plan("bideep", max_epochs=None, max_updates=None).training
     side = Encoded("<u2", 1000, 12_000, "", "")
-    assert planned_updates(Training(**{**vars(settings), **training}), side, side) == updates
+    planned = Training(**{**vars(settings), **training})
+    shorter = Encoded("<u2", 1000, 9_000, "", "")
+    assert {planned_updates(planned, *sides) for sides in ((side, side), (side, shorter), (shorter, side))} == {updates}
 
 
 @pytest.mark.parametrize(

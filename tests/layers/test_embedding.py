@@ -52,6 +52,22 @@ def test_a_tied_output_layer_has_the_embedding_table_and_its_own_bias() -> None:
     torch.testing.assert_close(embedding.weight.grad, hidden.sum(0).expand(9, 4))
 
 
+def test_further_inputs_of_a_tied_output_layer_come_after_those_of_the_table() -> None:
+    embedding = WordEmbedding(9, 4, dropout=0.0)
+    layer, hidden = TiedOutputLayer(embedding, further=2), torch.randn(3, 6)
+    assert layer.further is not None
+    torch.testing.assert_close(layer(hidden), hidden[:, :4] @ embedding.weight.t() + hidden[:, 4:] @ layer.further.t())
+
+
+def test_a_new_word_has_a_vector_and_output_weights_of_length_one_and_small_ones_for_further_inputs() -> None:
+    embedding = WordEmbedding(400, 50, dropout=0.0)
+    for table in (embedding.weight, OutputLayer(50, 400).weight):
+        assert table.square().sum(dim=1).mean().item() == pytest.approx(1, rel=0.1)
+    further = TiedOutputLayer(embedding, further=50).further
+    assert further is not None
+    assert further.std().item() == pytest.approx(0.01, rel=0.1)
+
+
 def test_a_tied_output_layer_follows_the_embedding_to_another_device() -> None:
     with torch.device("meta"):
         embedding = WordEmbedding(9, 4, dropout=0.0)
