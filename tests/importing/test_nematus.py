@@ -150,6 +150,12 @@ def test_options_that_a_file_lacks_have_nematus_own_defaults(tmp_path: Path) -> 
         assert read(file).experiment == complete.experiment
 
 
+def test_cells_that_reuse_the_attention_have_two_transitions_whatever_the_options_say(tmp_path: Path) -> None:
+    complete = read(write(tmp_path / "theirs", "dec-crgru4")).experiment
+    file = write(tmp_path / "theirs", "dec-crgru4", dec_high_recurrence_transition_depth=5)
+    assert read(file).experiment == complete
+
+
 def test_what_is_no_parameter_is_left_out_and_words_beyond_the_vocabulary_are_unknown(tmp_path: Path) -> None:
     file = write(tmp_path / "theirs", "nematus-baseline-noln")
     before, dictionary = read(file), file.with_name("vocab.en.json")
@@ -204,6 +210,10 @@ def test_a_model_that_import_did_not_write_is_kept(tmp_path: Path) -> None:
         ({"eos": 0, "UNK": 1, "en2": "2"}, "is not a dictionary of Nematus, which maps words to ids"),
         ({"eos": 0, "UNK": 2, "en2": 3}, "is not a dictionary of Nematus, where eos is 0, UNK is 1 and all ids differ"),
         ({"eos": 0, "UNK": 1, "en2": 1}, "is not a dictionary of Nematus, where eos is 0, UNK is 1 and all ids differ"),
+        (
+            {"eos": 0, "UNK": 1, "en2": 1, "beyond": 99},
+            "is not a dictionary of Nematus, where eos is 0, UNK is 1 and all ids differ",
+        ),
         ({"eos": 0, "UNK": 1, "en2": 2}, r"has 3 words, but the weights have \d+; copy the model's own there"),
     ],
 )
