@@ -94,7 +94,8 @@ class Glossary:
     @cached_property
     def _words(self) -> dict[str, tuple[str, ...]]:
         """The words of each source term."""
-        return {source: tuple(self._encoded(source, self.reader)) for source in self._targets}
+        tokens = str.split if self.tokenized else self.reader.tokens
+        return {source: tuple(self.reader.words(tokens(source))) for source in self._targets}
 
     @cached_property
     def _beginning(self) -> dict[str, list[tuple[int, str]]]:
@@ -105,18 +106,12 @@ class Glossary:
                 beginning[words[0]].append((len(words), source))
         return {first: sorted(terms, reverse=True) for first, terms in beginning.items()}
 
-    def _encoded(self, text: str, pipeline: TextPipeline) -> list[str]:
-        """The words of a term, as tokenised by the pipeline."""
-        return pipeline.words(text.split() if self.tokenized else pipeline.tokens(text))
-
     def _forms(self, source: str) -> list[Spelled]:
         """The forms of a term, also with a capital for the beginning of a sentence."""
-        forms = []
+        forms, tokens = [], str.split if self.tokenized else self.writer.tokens
         for text in self._targets[source]:
-            usual, capital = (
-                spelling.split() if self.tokenized else self.writer.tokens(spelling)
-                for spelling in (text, _with_first(text, partial(capitalised, language=self.writer.side.case)))
-            )
+            usual = tokens(text)
+            capital = tokens(_with_first(text, partial(capitalised, language=self.writer.side.case)))
             forms.append(self._spelled(text, usual, initial=False))
             if capital != usual and UNK not in self.vocab.ids(capital):
                 forms.append(self._spelled(text, capital, initial=True))

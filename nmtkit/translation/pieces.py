@@ -56,10 +56,9 @@ def cuts(tokens: Sequence[str], limit: int, pipeline: TextPipeline) -> list[int]
     equally good positions, the one with the most equal pieces is chosen. All pieces except the last have at least half
     of ``limit`` tokens.
     """
-    starts, end = [0], end_of_piece(tokens, 0, limit, pipeline)
-    while end < len(tokens):
+    starts = [0]
+    while (end := end_of_piece(tokens, starts[-1], limit, pipeline)) < len(tokens):
         starts.append(end)
-        end = end_of_piece(tokens, end, limit, pipeline)
     return starts
 
 
