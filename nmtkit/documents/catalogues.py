@@ -133,8 +133,7 @@ def _mark_doubtful(parts: list[str], place: int) -> None:
 
 def _singular_form(plural_forms: str) -> int | None:
     """The number of the plural form for one thing; None if all numbers have the same form."""
-    count = re.search(r"nplurals\s*=\s*([0-9]+)", plural_forms)
-    if count and int(count[1]) == 1:
+    if re.search(r"nplurals\s*=\s*0*1(?![0-9])", plural_forms):
         return None
     formula = re.search(r"plural\s*=\s*([^;]+)", plural_forms)
     try:

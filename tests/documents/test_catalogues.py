@@ -81,7 +81,7 @@ def test_plural_forms_are_of_the_singular_or_the_plural_as_the_formula_says() ->
     assert entry.msgstr_plural == {0: "MANY FILES", 1: "ONE FILE", 2: "beaucoup de fichiers"}
     one_form = PO.replace("nplurals=3; plural=(n==0 ? 0 : n==1 ? 1 : 2);", "nplurals=1; plural=0;")
     assert "one file" not in texts("a.po", one_form)
-    for broken in ("nplurals=2; plural=(n", "nplurals=2; plural=n/0;", "nothing"):
+    for broken in ("nplurals=2; plural=(n", "nplurals=2; plural=n/0;", "nplurals=1" + "0" * 4_999, "nothing"):
         formula = PO.replace("nplurals=3; plural=(n==0 ? 0 : n==1 ? 1 : 2);", broken)
         assert texts("a.po", formula)[-2:] == ["one file", "many files"]
 
