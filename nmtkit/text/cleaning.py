@@ -16,10 +16,8 @@ from nmtkit.machine.processes import Chunk, chunks
 from nmtkit.machine.progress import progress
 from nmtkit.text.hashes import load_hashes, pair_hash
 from nmtkit.text.manifest import line_numbers
-from nmtkit.text.pipeline import TextPipeline
-from nmtkit.text.placeholders import masked
 from nmtkit.text.raw import Files
-from nmtkit.text.rules import broken_rule, describe_rule, rules_of
+from nmtkit.text.rules import broken_rule, describe_rule, rules_of, tokenized
 from nmtkit.text.settings import Prep
 from nmtkit.text.work import CHUNK_LINES, Shard, Work, join_lines
 from nmtkit.writing import atomic_write, write_file
@@ -94,7 +92,7 @@ def _clean(
     known = _heldout_hashes(heldout) if "overlap" in prep.cleaning.drop else frozenset[bytes]()
     sides = (lines.text(path) for path, lines in zip(files, chunk, strict=True))
     for number, (src_line, tgt_line) in enumerate(zip(*sides, strict=True), chunk[0].first):
-        src, tgt = _tokenized(prep, src_line, tgt_line)
+        src, tgt = tokenized(prep, src_line, tgt_line)
         if rule := broken_rule(src_line + tgt_line, src, tgt, prep, known):
             lost.append((number, rule))
         else:
@@ -117,14 +115,7 @@ def _write_heldout_hashes(work: Work, path: Path) -> None:
 def _hash(prep: Prep, files: Files, chunk: tuple[Chunk, Chunk]) -> bytes:
     """The concatenated hashes of the pairs of a chunk of development or test text."""
     sides = (lines.text(path) for path, lines in zip(files, chunk, strict=True))
-    return b"".join(pair_hash(*_tokenized(prep, src, tgt)) for src, tgt in zip(*sides, strict=True))
-
-
-def _tokenized(prep: Prep, src: str, tgt: str) -> tuple[list[str], list[str]]:
-    """The words of a pair, with placeholders masked if set."""
-    if prep.mask:
-        src, tgt = masked(src, tgt)
-    return _tokenizer(prep.src).tokenize(src), _tokenizer(prep.tgt).tokenize(tgt)
+    return b"".join(pair_hash(*tokenized(prep, src, tgt)) for src, tgt in zip(*sides, strict=True))
 
 
 def report_lost(work: Work) -> dict[str, dict[str, Any]]:
@@ -165,5 +156,4 @@ def write_rejected(work: Work, path: Path) -> None:
 
 
 # Cached per process; the path determines the content, because the work folder is named after its settings.
-_tokenizer = lru_cache(maxsize=2)(TextPipeline)
 _heldout_hashes = lru_cache(maxsize=1)(load_hashes)

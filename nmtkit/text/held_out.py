@@ -8,10 +8,8 @@ from nmtkit.errors import UserError
 from nmtkit.lines import read_lines
 from nmtkit.machine.progress import progress
 from nmtkit.text.hashes import pair_hash
-from nmtkit.text.pipeline import TextPipeline
-from nmtkit.text.placeholders import masked
 from nmtkit.text.raw import Files
-from nmtkit.text.rules import broken_rule
+from nmtkit.text.rules import broken_rule, tokenized
 from nmtkit.text.settings import Prep, SetOptions
 from nmtkit.writing import write_file
 
@@ -28,15 +26,9 @@ def sample_sets(
     wanted = " and ".join(f"`{split}_size` {number}" for split, number in held_out.sizes.items())
     if 2 * size > lines:
         raise UserError(f"{wanted}: more than half of the {lines} pairs of the training text; use fewer")
-    pipelines = TextPipeline(prep.src), TextPipeline(prep.tgt)
-
-    def tokenize(pair: tuple[str, ...]) -> list[list[str]]:
-        pair = masked(*pair) if prep.mask else pair
-        return [pipeline.tokenize(line) for pipeline, line in zip(pipelines, pair, strict=True)]
-
     given = [zip(*map(read_lines, raw[split]), strict=True) for split in ("dev", "test") if split in raw]
-    known = frozenset(pair_hash(*tokenize(pair)) for pair in chain(*given))
-    numbers, chosen = list[int](), list[int]()
+    known = frozenset(pair_hash(*tokenized(prep, *pair)) for pair in chain(*given))
+    numbers, chosen = list[int](), dict[bytes, int]()  # chosen: by hash
     tried = 4 * size + 1000  # more than needed, because some are rejected; few enough to fit into memory
     while len(chosen) < size:
         if len(numbers) == lines:
@@ -44,21 +36,20 @@ def sample_sets(
             raise UserError(f"{wanted}: {usable}; use fewer")
         numbers = random.Random(held_out.seed).sample(range(1, lines + 1), min(lines, tried))
         tried *= 4  # as most pairs of a translation memory of many languages lack a side
-        kept, seen, chosen = set(numbers), set[bytes](), []
+        kept, chosen = set(numbers), {}
         with progress(f"sampling {size:,} pairs of train for {' and '.join(held_out.sizes)}", lines):
             pairs = enumerate(zip(*map(read_lines, raw["train"]), strict=True), 1)
             candidates = {number: pair for number, pair in pairs if number in kept}
         # In random order, so that the first ``size`` are a random sample.
         for number in numbers:
             pair = candidates[number]
-            src_words, tgt_words = tokenize(pair)
+            src_words, tgt_words = tokenized(prep, *pair)
             hashed = pair_hash(src_words, tgt_words)
-            if hashed not in seen and not broken_rule("".join(pair), src_words, tgt_words, prep, known):
-                chosen.append(number)
-                seen.add(hashed)
+            if hashed not in chosen and not broken_rule("".join(pair), src_words, tgt_words, prep, known):
+                chosen[hashed] = number
             if len(chosen) == size:
                 break
-    left = iter(chosen)
+    left = iter(chosen.values())
     for split, share in held_out.sizes.items():
         ordered = sorted(islice(left, share))
         for side, path in enumerate(output[split]):

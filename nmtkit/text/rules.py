@@ -1,7 +1,10 @@
 """Rules for leaving pairs out of the training text."""
 
+from functools import lru_cache
+
 from nmtkit.text.hashes import pair_hash
-from nmtkit.text.pipeline import CONTROL
+from nmtkit.text.pipeline import CONTROL, TextPipeline
+from nmtkit.text.placeholders import masked
 from nmtkit.text.scripts import wrong_script
 from nmtkit.text.settings import Cleaning, Prep
 
@@ -27,6 +30,16 @@ def rules_of(cleaning: Cleaning) -> list[str]:
 def describe_rule(rule: str, cleaning: Cleaning) -> str:
     """A description of the pairs that a rule leaves out."""
     return RULES[rule].format(max_length=cleaning.max_length, max_ratio=cleaning.max_ratio)
+
+
+def tokenized(prep: Prep, src: str, tgt: str) -> tuple[list[str], list[str]]:
+    """The words of a pair, with placeholders masked if set."""
+    if prep.mask:
+        src, tgt = masked(src, tgt)
+    return _tokenizer(prep.src).tokenize(src), _tokenizer(prep.tgt).tokenize(tgt)
+
+
+_tokenizer = lru_cache(maxsize=2)(TextPipeline)  # cached per process
 
 
 def broken_rule(line: str, src: list[str], tgt: list[str], prep: Prep, heldout: frozenset[bytes]) -> str | None:
