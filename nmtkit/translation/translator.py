@@ -301,7 +301,6 @@ class Translator:
             line = pieces[i].line
             spelled = self._spelled(pieces[i], written[line], read[0][line], request) if request.replace_unk else source
             parts[i] = [self._writer.part(each, request, source, spelled, given[i], terms[i]) for each in hypotheses]
-        # Join the translations of pieces.
         found, numbers = [], iter(range(len(pieces)))
         for group in of_line:
             sources = [piece.tokens[0] for piece in group]
@@ -326,13 +325,11 @@ class Translator:
 
     def _shared(self, prefix: list[str], pieces: list[_Piece]) -> list[list[str]]:
         """The part of ``prefix`` with which the translation of each piece must begin."""
-        shares, start = [], 0
+        starts = [0]
         for piece in pieces[:-1]:
             # Assumes that the translation of a piece is as long as the piece.
-            end = end_of_piece(prefix, start, len(piece.tokens[0]), self.tgt_pipeline)
-            shares.append(prefix[start:end])
-            start = end
-        return [*shares, prefix[start:]]
+            starts.append(end_of_piece(prefix, starts[-1], len(piece.tokens[0]), self.tgt_pipeline))
+        return slices(prefix, starts)
 
     def _shortlists(
         self, sentences: Sequence[list[str]], terms: Sequence[Sequence[Occurrence]], request: Request
