@@ -23,7 +23,7 @@ from nmtkit.translation.request import Request
 from nmtkit.translation.stream import FIRST_WINDOW, windows
 from nmtkit.translation.translation import Translation
 from nmtkit.translation.translator import Translator
-from nmtkit.writing import atomic_write
+from nmtkit.writing import write_file
 
 log = logging.getLogger(__name__)
 
@@ -150,7 +150,10 @@ def translate_held_out(
     if long := sum(translation.pieces > 1 for translation in translations):
         log.warning("%d of the lines were too long and were translated in pieces", long)
     if keep:
-        _keep(texts, hyp_path)
+        try:
+            write_file(hyp_path, "".join(f"{text}\n" for text in texts))
+        except UserError as error:
+            log.warning("%s; the translations are not kept", error)
 
     # Tokenised BLEU compares the model's output with references in the model's own words, BPE undone.
     reader, writer = translator.sources[0].pipeline, translator.tgt_pipeline
@@ -211,12 +214,3 @@ def _unknown(translations: Sequence[Translation]) -> Unknown:
         for translation in translations
     ]
     return Unknown(*map(sum, zip(*counts, strict=True)))
-
-
-def _keep(texts: Sequence[str], path: Path) -> None:
-    """Write the translations; if the folder is read-only, log that they were not kept."""
-    try:
-        with atomic_write(path) as file:
-            file.writelines(f"{text}\n" for text in texts)
-    except UserError as error:
-        log.warning("%s; the translations are not kept", error)
