@@ -17,6 +17,7 @@ from nmtkit.writing import locked
 
 if TYPE_CHECKING:
     from nmtkit.evaluation.tuning import Candidate
+    from nmtkit.translation.translation import Translation
     from nmtkit.translation.translator import Translator
 
 log = logging.getLogger(__name__)
@@ -137,12 +138,9 @@ def _n_best(translator: "Translator", sources: list[str]) -> "list[list[Candidat
     from nmtkit.search.beam import coverage
     from nmtkit.translation.testset import answer_each
 
-    n_best = []
+    def candidate(t: "Translation") -> Candidate:
+        looked = 0.0 if t.attention is None else coverage(t.attention[::-1, :-1])
+        return Candidate(t.text, t.log_prob, len(t.log_probs), looked)
+
     request = Request(n_best=translator.search.beam_size, attention=translator.has_attention)
-    for translations in answer_each(translator, sources, request):
-        candidates = []
-        for t in translations:
-            looked = 0.0 if t.attention is None else coverage(t.attention[::-1, :-1])
-            candidates.append(Candidate(t.text, t.log_prob, len(t.log_probs), looked))
-        n_best.append(candidates)
-    return n_best
+    return [list(map(candidate, translations)) for translations in answer_each(translator, sources, request)]
