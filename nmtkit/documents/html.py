@@ -111,7 +111,7 @@ class Paragraphs:
             first += 1
         if start.strip() or first < len(nodes):
             check_number(len(self._lines))
-            self._lines.append(_Line(parent, before, nodes[first:], self._with_text))
+            self._lines.append(_Line(parent, before, start, nodes[first:], self._with_text))
 
     def replace(self, segments: Sequence[Segment]) -> None:
         """Write segments, one for each of ``segments``, into the tree; this works only once."""
@@ -182,17 +182,16 @@ class _Inline:
 class _Line:
     """An inline run as a segment, whose marks' elements are numbers. White space is collapsed, as in browsers.
 
-    with_text: all elements that contain text.
+    start: the text before the nodes. with_text: all elements that contain text.
     """
 
-    def __init__(self, parent: Node, before: Node | None, nodes: list[Node], with_text: set[Node]) -> None:
+    def __init__(self, parent: Node, before: Node | None, start: str, nodes: list[Node], with_text: set[Node]) -> None:
         self._parent, self._before, self._nodes, self._with_text = parent, before, nodes, with_text
         self._builder, self._end = Builder(), ""  # the last character of the text
         self._inlines = dict[Hashable, _Inline]()  # by number
         self._spaced = set[Node]()  # nodes whose space in the text is before them, but after them in the page
         self._behind: Node | None = None  # the node without text at the end of the text, if any
         self._begins_blank = False  # whether white space before the first word was left out
-        start = (parent.text if before is None else before.tail) or ""
         end = (nodes[-1].tail or "") if nodes else start
         waiting: list[Node | str | _Inline] = [*_reversed(nodes), start]  # nodes, texts, and elements that end
         while waiting:

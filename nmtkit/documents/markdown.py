@@ -235,9 +235,8 @@ def _paragraph(segment: Segment, place: _Paragraph, parser: MarkdownIt, env: dic
         return content(_segment(tokens, candidate)) == content(segment)
 
     candidates = (_markdown(segment, escape, html=False) for escape in (False, True))
-    text = next(filter(is_same, candidates), None)
-    if text is None:  # asterisks do not start or end an emphasis everywhere, for example not beside a space
-        text = _markdown(segment, True, html=True)
+    # Asterisks do not start or end an emphasis everywhere, for example not beside a space.
+    text = next(filter(is_same, candidates), None) or _markdown(segment, escape=True, html=True)
     text = re.sub(r"^  (?=\n)", r"\\", text, flags=re.MULTILINE)  # a blank line would end the paragraph
     if place.cell:
         text = re.sub(r"(?<!\\)\|", r"\\|", text)
