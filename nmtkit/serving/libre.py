@@ -68,15 +68,12 @@ async def translate(service: Service, http: HttpRequest) -> Response:
     service.check_text("\n".join(texts), request)
     translated = _translated_html if asked.format == "html" else _translated_text
     versions = await translated(service, http, model, request, texts)
-    single = isinstance(q, str)
-    best, others = [each[0] for each in versions], [each[1:] for each in versions]
-    content: dict[str, Any] = {"translatedText": best[0] if single else best}
+    content: dict[str, list[Any]] = {"translatedText": [best for best, *_ in versions]}
     if asked.alternatives:
-        content["alternatives"] = others[0] if single else others
+        content["alternatives"] = [others for _, *others in versions]
     if asked.source == "auto":
-        detected = {"confidence": 100, "language": model.source}
-        content["detectedLanguage"] = detected if single else [detected] * len(texts)
-    return JSONResponse(content)
+        content["detectedLanguage"] = [{"confidence": 100, "language": model.source}] * len(texts)
+    return JSONResponse({key: values[0] for key, values in content.items()} if isinstance(q, str) else content)
 
 
 async def languages(service: Service, http: HttpRequest) -> Response:
