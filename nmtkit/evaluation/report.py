@@ -286,8 +286,7 @@ def _attention(looks: Sequence[tuple[Sentence, str]]) -> str:
     """Sentences with the attention weights of every system that has attention."""
     if not looks:
         return ""
-    text = "Rows are target words, columns are source words; a stronger colour is a higher attention weight."
-    html = note(text)
+    html = note("Rows are target words, columns are source words; a stronger colour is a higher attention weight.")
     for sentence, maps in looks:
         beside = terms([("source", sentence.source), ("reference", sentence.reference)])
         html += f'<h3>Sentence {sentence.number}</h3>{beside}<div class="charts">{maps}</div>'

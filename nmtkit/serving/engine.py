@@ -34,7 +34,6 @@ SECONDS = 1.0
 LEAST = 1_000  # minimum characters of a batch; smaller ones are hardly faster
 MOST = 2_048  # maximum sentences of a batch
 ASIDE = 4  # threads for other work at a time
-EMPTY = Answer([""], [], "")
 
 
 class Busy(Exception):
@@ -50,7 +49,7 @@ class _Work:
 
     def __init__(self, kind: Kind, sentences: Sequence[str], targets: Sequence[str] | None) -> None:
         self.kind, self.sentences, self.targets = kind, sentences, targets
-        self.answers = [EMPTY] * len(sentences)
+        self.answers = [Answer([], [], "")] * len(sentences)
         # Longest first (from the end), so that a batch has similar lengths.
         self.waiting = sorted(range(len(sentences)), key=lambda i: len(sentences[i]))
         self.unanswered = len(sentences)
