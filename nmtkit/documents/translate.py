@@ -4,7 +4,7 @@ import itertools
 import re
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -62,13 +62,8 @@ class Plan(NamedTuple):
         holes = any(part.holes for parts in self.parts for part in parts if not part.copied)
         return holes or any(segment.marks and parts for segment, parts in zip(self.segments, self.parts, strict=True))
 
-    def finish(
-        self, translations: Iterable[Aligned], warn: Callable[[str, Aligned], None] = warn_of_lost
-    ) -> list[Segment]:
-        """The translated segments. translations: one for each of ``sentences``.
-
-        ``warn`` is called for each sentence, with the number of its paragraph, to report placeholders without a place.
-        """
+    def finish(self, translations: Iterable[Aligned], warn: bool = True) -> list[Segment]:
+        """The translated segments. translations: of each of ``sentences``. warn: log placeholders without a place."""
         answers, finished = iter(translations), list[Segment]()
         for number, (segment, parts) in enumerate(zip(self.segments, self.parts, strict=True), 1):
             gaps = between(segment.text, [part.span for part in parts], self.source, self.target)
@@ -82,7 +77,8 @@ class Plan(NamedTuple):
                 answer = next(answers)
                 doubtful |= answer.doubtful
                 filled = restore(answer, part.holes)
-                warn(f"paragraph {number}", filled)
+                if warn:
+                    warn_of_lost(f"paragraph {number}", filled)
                 source = [part.original(word) for word in filled.source]
                 target = [Span(word.start + len(text), word.end + len(text)) for word in filled.target]
                 aligned.append(_cut(Part(source, target, filled.weights), part.holes, edges))

@@ -164,4 +164,4 @@ def _read(service: Service, model: Description, name: str, content: bytes, colum
 
 def _written(document: Document, planned: Plan, answers: list[Answer]) -> bytes:
     """The translated document; what was lost is not logged, because it is a client's text."""
-    return document.write(planned.finish([answer.aligned[0] for answer in answers], warn=lambda *lost: None))
+    return document.write(planned.finish([answer.aligned[0] for answer in answers], warn=False))

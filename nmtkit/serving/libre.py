@@ -178,7 +178,7 @@ def _written(pages: Sequence[tuple[Html, Plan]], answers: Iterable[Answer]) -> l
     for page, planned in pages:
         ranked = _ranked([answer.aligned for answer in itertools.islice(answers, len(planned.sentences))])
         # What was lost is not logged, because it is a client's text.
-        written = (page.write(planned.finish(best, warn=lambda *lost: None)) for best in ranked)
+        written = (page.write(planned.finish(best, warn=False)) for best in ranked)
         translated.append([content.decode("utf-8-sig") for content in written])
     return translated
 
