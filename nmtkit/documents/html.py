@@ -422,24 +422,22 @@ def _parsed(content: bytes) -> tuple[Node, Callable[[], bytes]]:
     steps = (1 if event == "start" else -1 for event, _ in etree.iterwalk(root, events=("start", "end")))
     if max(accumulate(steps)) > _DEEPEST:
         raise UserError(f"has elements nested more than {_DEEPEST} deep; simplify the page")
+    body = root
+    if not is_page:
+        body = root.find("body")
+        append_text(body, body.tail or "")
+        body.tail = None
+        body.extend(root[root.index(body) + 1 :])  # what follows a stray end tag
 
-    def page() -> bytes:
-        written = (_written(root.getroottree()) + "\n" * text.endswith("\n")).replace("\n", end)
-        return mark + written.encode(encoding, "xmlcharrefreplace")
-
-    if is_page:
-        return root, page
-    body = root.find("body")
-    append_text(body, body.tail or "")
-    body.tail = None
-    body.extend(root[root.index(body) + 1 :])  # what follows a stray end tag
-
-    def fragment() -> bytes:
-        written = "".join([escape(body.text or "", quote=False), *map(_written, body)])
-        own = encoding if mark or declared else "utf-8"
+    def save() -> bytes:
+        if is_page:
+            written, own = _written(root.getroottree()) + "\n" * text.endswith("\n"), encoding
+        else:
+            written = "".join([escape(body.text or "", quote=False), *map(_written, body)])
+            own = encoding if mark or declared else "utf-8"
         return mark + written.replace("\n", end).encode(own, "xmlcharrefreplace")
 
-    return body, fragment
+    return body, save
 
 
 def _written(tree: Node) -> str:
