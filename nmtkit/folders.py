@@ -33,37 +33,40 @@ SetName = Literal["dev", "test"]
 SPLITS: tuple[Literal["train"] | SetName, ...] = ("train", "dev", "test")
 
 
+class _File:
+    """An attribute of a folder: the path of the file or folder with this name in it."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, folder: "TextFiles | ModelFolder", owner: type) -> Path:
+        return folder.path / self._name
+
+
 @dataclass(frozen=True)
 class TextFiles:
     """Paths of the text processing files of data folders and model folders."""
 
-    folder: Path
+    path: Path
 
-    @property
-    def settings(self) -> Path:
-        """The preprocessing settings of ``nmtkit prep``."""
-        return self.folder / "prep.yaml"
+    settings = _File("prep.yaml")  # of ``nmtkit prep``
+    lexicon = _File("lexicon.tsv")  # of ``nmtkit align``, if there is one
 
     def merges(self, side: SideName) -> Path:
         """BPE merges in subword-nmt's format, if the side uses BPE."""
-        return self.folder / f"bpe.{side}"
+        return self.path / f"bpe.{side}"
 
     def sentencepieces(self, side: SideName) -> Path:
         """The SentencePiece unigram model, if the side uses SentencePiece."""
-        return self.folder / f"sentencepiece.{side}"
+        return self.path / f"sentencepiece.{side}"
 
     def truecasing(self, side: SideName) -> Path:
         """The truecasing model in Moses' format, if the side is truecased."""
-        return self.folder / f"truecase.{side}"
+        return self.path / f"truecase.{side}"
 
     def vocabulary(self, side: SideName) -> Path:
         """The vocabulary of a side, one word per line."""
-        return self.folder / f"vocab.{side}"
-
-    @property
-    def lexicon(self) -> Path:
-        """The bilingual lexicon of ``nmtkit align``, if there is one."""
-        return self.folder / "lexicon.tsv"
+        return self.path / f"vocab.{side}"
 
     def learnt(self, side: SideName) -> tuple[Path, ...]:
         """The models that ``nmtkit prep`` may learn from the text of a side."""
@@ -80,16 +83,6 @@ class TextFiles:
 
 # Written by ``nmtkit align``; prep deletes them, because they belong to one text.
 ALIGN_FILES = ("dev.align", TextFiles(Path()).lexicon.name, "train.align")
-
-
-class _File:
-    """An attribute of a ModelFolder: the path of the file or folder with this name in it."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __get__(self, folder: "ModelFolder", owner: type) -> Path:
-        return folder.path / self._name
 
 
 @dataclass(frozen=True)

@@ -87,10 +87,10 @@ def load(
     for path, text in zip(paths, texts, strict=True):
         members.append(load_model(path, chosen))
         if text is not texts[0]:
-            check_target(texts[0].folder, text.folder)
+            check_target(texts[0].path, text.path)
         vocabulary = Vocabulary.load(text.vocabulary("src"))
-        key = preparation(text.folder, "src"), tuple(vocabulary.words)
-        readers.setdefault(key, Source(TextPipeline.load(text.folder, "src", known=vocabulary.known), vocabulary))
+        key = preparation(text.path, "src"), tuple(vocabulary.words)
+        readers.setdefault(key, Source(TextPipeline.load(text.path, "src", known=vocabulary.known), vocabulary))
         reads.append(list(readers).index(key))
     models = [model for model, _ in members]
     searched = [model.for_search(products) for model in models]
@@ -107,7 +107,7 @@ def load(
         members[0][1].search,
         chosen,
         list(readers.values()),
-        TextPipeline.load(text.folder, "tgt", known=tgt_vocab.known),
+        TextPipeline.load(text.path, "tgt", known=tgt_vocab.known),
         tgt_vocab,
         None if words is None else Lexicon.load(words),
     )
