@@ -72,6 +72,20 @@ def test_a_quiet_command_prints_only_warnings_and_errors(nmtkit: Run, option: st
     assert nmtkit("fail", option) == (1, "", "nmtkit: error: mistake\n")
 
 
+def test_only_a_quiet_command_hides_its_progress(nmtkit: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    hidden: list[bool] = []
+
+    def work() -> None:
+        """Work."""
+        hidden.append(logging.getLogger("nmtkit.progress").disabled)
+
+    app = typer.Typer(callback=lambda: None)
+    app.command()(main.flat(work, main.in_options))
+    monkeypatch.setattr(main, "app", app)
+    assert [nmtkit("work", *options).status for options in ([], ["--quiet"], ["--verbose"])] == [0, 0, 0]
+    assert hidden == [False, True, False]
+
+
 @pytest.mark.usefixtures("speaker")
 @pytest.mark.parametrize("option", ["-v", "--verbose"])
 def test_a_verbose_command_gives_details_with_time_and_place(nmtkit: Run, option: str) -> None:
