@@ -173,6 +173,9 @@ def test_an_average_replaces_older_ones_of_its_run_but_no_other_model(made: Path
     )
     with pytest.raises(UserError, match=re.escape(expected)):
         nmtkit.average(model=made / "another-run", output=mean)
+    train(made, "faster-run", max_updates=1, settings=SETTINGS | {"training.optimizer.lr": 0.5})
+    with pytest.raises(UserError, match=r"with other values of training\.optimizer\.lr; remove it"):
+        nmtkit.average(model=made / "faster-run", output=mean)
     text = json.loads((made / "one-run" / "data.json").read_text())
     text["train.src"] = "0"
     (made / "one-run" / "data.json").write_text(json.dumps(text))  # the same settings on another text
