@@ -66,6 +66,11 @@ def test_log_messages_name_options_like_errors(nmtkit: Run, volume: list[str]) -
 
 
 @pytest.mark.usefixtures("speaker")
+def test_log_messages_do_not_command_the_terminal(nmtkit: Run) -> None:
+    assert nmtkit("speak", "--name", "a\x1b[2J").err == "note a\\x1b[2J\nwarning\n"
+
+
+@pytest.mark.usefixtures("speaker")
 @pytest.mark.parametrize("option", ["-q", "--quiet"])
 def test_a_quiet_command_prints_only_warnings_and_errors(nmtkit: Run, option: str) -> None:
     assert nmtkit("speak", option) == (0, "", "warning\n")

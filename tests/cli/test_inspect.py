@@ -44,6 +44,9 @@ def test_parts_are_shown_with_the_papers_figure_and_costs(nmtkit: Run) -> None:
     assert total
     assert float(total[1]) == pytest.approx(float(total[2]), abs=1)
     assert re.search(r"^total +[\d.]+ GiB$", outcome.out, re.MULTILINE)
+    *parts, sum_of_parts = map(float, re.findall(r" ([\d.]+) GiB$", outcome.out, re.MULTILINE))
+    assert len(parts) == 3
+    assert sum(parts) == pytest.approx(sum_of_parts, abs=0.02)
     assert re.search(r"^on cpu, 16 sentences of 25 words +[\d,]+ target words/s$", outcome.out, re.MULTILINE)
 
 
@@ -53,6 +56,9 @@ def test_everything_shown_is_also_in_the_json(nmtkit: Run, data: Path) -> None:
     assert shown["words"] == {"src": 8, "tgt": 8}
     assert shown["parameters"]["total"] == sum(math.prod(shape) for shape in shown["shapes"].values())
     assert shown["training"]["words_per_second"] > 0
+    table = nmtkit("inspect", "deep-att-1x1", *SMALL, "--device", "cpu").out
+    totals = [f"{shown[name]['total'] / 1e6:.3f}" for name in ("parameters", "parameters_with_words_of_paper")]
+    assert re.findall(r"^total +([\d.]+) +([\d.]+)", table, re.MULTILINE) == [tuple(totals)]
     flows = json.loads(nmtkit("inspect", "deep-att-1x1", *SMALL, "--gradients", "--json", "--device", "cpu").out)
     assert all(layer["name"] and layer["weights"] > 0 for layer in flows["deep-att-1x1"]["layers"])
     assert [found["name"] for found in flows["deep-att-1x1"]["attention"]] == ["decoder.attention"]

@@ -305,6 +305,8 @@ def test_translate_finds_what_tune_says_of_every_setting(folder: Path, nmtkit: N
     report = json.loads(tuned.out)
     assert report["best"]["value"] == max(setting["value"] for setting in report["settings"]) > 10
     assert len({setting["value"] for setting in report["settings"]}) > 1
+    printed = nmtkit("tune", "--alphas", "0.3,2", "--betas", "0,0.5").out
+    assert printed.split()[-1] == f"{report['best']['value']:.2f}"
     for setting in report["settings"]:
         penalties = ["--length-penalty", setting["length_penalty"], "--coverage-penalty", setting["coverage_penalty"]]
         if setting["length_penalty"] in ("gnmt", "power"):

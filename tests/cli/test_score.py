@@ -505,7 +505,9 @@ def test_a_model_is_also_measured_by_length_unknown_words_and_cross_entropy(
         token for line in REF for token in TextPipeline(Side("en", segmentation="words", lowercase=True)).tokens(line)
     ]
     assert system["cross_entropy"]["unknown"] == sum(token not in known for token in tokens) > 5
-    assert "\nbits per token        1.0000\n" in nmtkit("score").out
+    table = nmtkit("score").out
+    assert "\nbits per token        1.0000\n" in table
+    assert f" tokens, {system['cross_entropy']['unknown']} of them unknown\n" in table
 
 
 def test_the_development_set_can_be_scored_instead(nmtkit: Run, model: SimpleNamespace) -> None:

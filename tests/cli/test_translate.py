@@ -256,6 +256,7 @@ def test_terms_that_no_line_has_or_that_do_not_fit_are_warned_of(folder: Path, f
     long = filtered(b"c b c\n", "--terms", "terms.tsv", "--max-len-a", "0", "--max-len-b", "4").err
     assert long == "nmtkit: warning: 1 of 2 terms did not fit into the translations; --json names them\n"
     assert filtered(b"a c\n", "--terms", "terms.tsv").err == ""
+    assert filtered(b"", "--terms", "terms.tsv").err == ""
 
 
 def test_digits_that_the_model_never_saw_can_be_copied_as_the_warning_says(filtered: Callable[..., Any]) -> None:

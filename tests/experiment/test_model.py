@@ -5,9 +5,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from nmtkit.experiment.model import load_model
+from nmtkit.errors import UserError
+from nmtkit.experiment.model import check_vocabularies, load_model
 from nmtkit.experiment.presets import load_preset
 from nmtkit.experiment.schema import build_experiment
+from nmtkit.folders import SIDES, ModelFolder
 
 OLD = Path(__file__).parents[1] / "training" / "made_by_0.1" / "run"
 
@@ -18,6 +20,18 @@ def test_loading_a_model_uses_no_random_numbers() -> None:
     assert torch.equal(torch.get_rng_state(), before)
     assert not model.training
     assert all(parameter.isfinite().all() for parameter in model.parameters())
+
+
+def test_a_data_folder_has_the_ids_of_a_model_only_if_both_vocabularies_are_the_same(tmp_path: Path) -> None:
+    lines = {side: (OLD / f"vocab.{side}").read_text().splitlines(keepends=True) for side in SIDES}
+    for other in (None, *SIDES):
+        for side in SIDES:
+            (tmp_path / f"vocab.{side}").write_text("".join(lines[side][: -1 if side == other else None]))
+        if other is None:
+            check_vocabularies(ModelFolder(OLD), tmp_path)
+        else:
+            with pytest.raises(UserError, match="its vocabularies are not those of .*run; give the model's `data` fo"):
+                check_vocabularies(ModelFolder(OLD), tmp_path)
 
 
 @pytest.mark.parametrize("device", ["cpu", "meta"])

@@ -197,6 +197,10 @@ def test_a_text_without_a_common_word_is_refused(made: Path, tmp_path: Path) -> 
         start(data, tmp_path / "run", made / "run")
 
 
+def test_one_common_word_is_enough(made: Path, tmp_path: Path) -> None:
+    weights_at_the_start(make_other(tmp_path, "ba"), made / "run")
+
+
 def test_differently_prepared_text_gets_a_warning(made: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     data = make_other(tmp_path, "du new ba")
     settings = (data / "prep.yaml").read_text()

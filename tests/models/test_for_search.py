@@ -29,6 +29,12 @@ def small_weights_are_converted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(matrix, "SMALL", 0)
 
 
+def test_search_with_a_model_in_training_has_no_dropout_and_the_model_goes_on_training() -> None:
+    model = nn.Sequential(nn.Dropout(0.5)).train()
+    assert for_search(model, "float32")(torch.ones(99)).all()
+    assert not model(torch.ones(99)).all()
+
+
 def first_step(scorer: Scorer) -> list[Tensor]:
     """All that two hypotheses of every sentence get: log-probabilities first, then states and attention weights.
 
