@@ -297,8 +297,8 @@ def _text(folder: Path, dictionaries: Sequence[object]) -> tuple[Prep, dict[str,
     tokens = "none: text is words separated by spaces"
     if moses:  # as the scripts of Edinburgh's systems (EdinburghNLP/wmt17-scripts), which call tokenizer.perl -a
         tokens = "Moses' normalisation, tokenizer with aggressive hyphens, and truecasing"
-    joint, named = len({*codes}) < 2, " and ".join(path.name for path in codes)
+    joint, which = len({*codes}) < 2, " and ".join(path.name for path in codes)
     if codes and joint:
-        named = f"{codes[0].name} for both sides"
-    segmentation = f"BPE, {named}" if codes else "none, because there is no *.bpe"
+        which = f"{codes[0].name} for both sides"
+    segmentation = f"BPE, {which}" if codes else "none, because there is no *.bpe"
     return Prep(src, tgt, joint=joint), files, [f"tokenisation: {tokens}", f"segmentation: {segmentation}"]

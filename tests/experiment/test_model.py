@@ -30,7 +30,7 @@ def test_a_data_folder_has_the_ids_of_a_model_only_if_both_vocabularies_are_the_
         if other is None:
             check_vocabularies(ModelFolder(OLD), tmp_path)
         else:
-            with pytest.raises(UserError, match="its vocabularies are not those of .*run; give the model's `data` fo"):
+            with pytest.raises(UserError, match=r"its vocabularies are not those of .*run; give the model's `data` fo"):
                 check_vocabularies(ModelFolder(OLD), tmp_path)
 
 
