@@ -262,13 +262,12 @@ def _script_hidden() -> Iterator[None]:
     So a script may use workers without ``if __name__ == "__main__":``, and those of a command do not import typer.
     """
     main = vars(sys.modules["__main__"])
-    # How multiprocessing finds a script, and one that python -m runs.
-    found = {name: main[name] for name in ("__file__", "__spec__") if main.get(name) is not None}
-    main.update(dict.fromkeys(found))
+    path = main.pop("__file__", None)
     try:
         yield
     finally:
-        main.update(found)
+        if path is not None:
+            main["__file__"] = path
 
 
 @contextmanager
