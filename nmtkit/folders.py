@@ -218,7 +218,9 @@ class ModelFolder:
         if self.members.is_dir():
             raise UserError(f"{self.path}: an ensemble, not a single model; its members are in {self.members}")
         if not self.config.exists():
-            raise UserError(f"{self.path}: not a model folder (no {self.config.name}); `nmtkit train` makes one")
+            raise UserError(
+                f"{self.path}: not a model folder (no {self.config.name}); `nmtkit train` or `nmtkit import` makes one"
+            )
         version = read_text(self.format_version).strip()[:20]
         if version != FORMAT_VERSION:
             raise UserError(f"{self.path}: format_version is {version or 'missing'}, but nmtkit reads {FORMAT_VERSION}")

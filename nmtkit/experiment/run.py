@@ -17,7 +17,7 @@ from nmtkit.errors import UserError, counted
 from nmtkit.experiment.development import DevelopmentSet, validate
 from nmtkit.experiment.schema import Experiment, differences, load_experiment
 from nmtkit.experiment.warm_start import Origin, check_origin, take_weights
-from nmtkit.folders import SIDES, ModelFolder, TextFiles
+from nmtkit.folders import SIDES, ModelFolder, TextFiles, read_text
 from nmtkit.kernels import door
 from nmtkit.layers.embedding import SharedEmbedding
 from nmtkit.machine.threads import choose_threads
@@ -117,6 +117,9 @@ def _resume(
             check_origin(folder, start)
         check_unchanged(folder, experiment, data)
     if first and not saved_steps:
+        if read_text(folder.ranking):
+            raise UserError(f"{folder.checkpoints}: the checkpoints of {folder} are gone; restore them, or train into "
+                            "another folder")  # fmt: skip
         origin = None if start is None else take_weights(model, experiment, data, ModelFolder.at(start.named))
         prepare_folder(folder, experiment, data, origin)
     distributed.copy_first(model)  # the others wait here for the first one

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 from unicodedata import is_normalized
 
-from nmtkit.errors import UserError
+from nmtkit.errors import UserError, counted
 from nmtkit.folders import SetName, TextFiles
 from nmtkit.options import Option, by_keyword, option, options_of
 from nmtkit.text.settings import Side, Tokenizer, load_prep
@@ -169,6 +169,14 @@ def _read_files(paths: Sequence[Text], ref_paths: Sequence[Text], options: Score
                 f"nmtkit: {name} is in Unicode's normal form {form}, and {text_name(ref_paths[0], 1)} in {expected}: "
                 "identical letters count as different; convert one of the two"
             )
+    beside = [text_name(path, number) for number, path in enumerate(ref_paths, 1)]
+    for name, lines in (*zip(names, texts, strict=True), *zip(beside, refs, strict=True)):
+        form = _form(lines) or "NFC"
+        if others := sum(not is_normalized(form, line) for line in lines):
+            log.warning(
+                f"nmtkit: of {name}, {counted(others, 'line')} not in Unicode's normal form {form}, unlike the rest: "
+                "identical letters count as different; convert the file"
+            )
 
     def pipeline(side: Side, language: str) -> TextPipeline:
         """The tokenizer of the data folder, without BPE; if it has none, that of Moses, as for BLEU in papers."""
@@ -199,7 +207,7 @@ def _read_files(paths: Sequence[Text], ref_paths: Sequence[Text], options: Score
     return Compared(systems, sources, unknown_free(ref_words, known) if known is not None else None, known)
 
 
-def _form(lines: list[str]) -> str | None:
+def _form(lines: list[str]) -> Literal["NFC", "NFD"] | None:
     """The Unicode normal form of most lines; None if as many lines are in the other, such as text without accents."""
     nfc, nfd = (sum(is_normalized(form, line) for line in lines) for form in ("NFC", "NFD"))
     return None if nfc == nfd else "NFC" if nfc > nfd else "NFD"

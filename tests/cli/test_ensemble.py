@@ -49,7 +49,10 @@ def test_missing_models_are_an_error_and_nothing_is_written(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     status, _, err = nmtkit("ensemble", "one", "two")
-    assert (status, err) == (1, "nmtkit: error: one: not a model folder (no config.yaml); `nmtkit train` makes one\n")
+    assert (status, err) == (
+        1,
+        "nmtkit: error: one: not a model folder (no config.yaml); `nmtkit train` or `nmtkit import` makes one\n",
+    )
     assert not (tmp_path / "ensemble").exists()
 
 

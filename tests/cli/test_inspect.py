@@ -140,7 +140,7 @@ def test_the_gradients_of_a_model_are_those_of_its_own_words(nmtkit: Run, folder
         ),
         (["deep-att", "--gradients", "--shapes"], "--shapes and --gradients cannot be combined; leave one of them out"),
         (["ens"], "ens: an ensemble, not a single model; its members are in ens/members"),
-        (["empty"], "empty: not a model folder (no config.yaml); `nmtkit train` makes one"),
+        (["empty"], "empty: not a model folder (no config.yaml); `nmtkit train` or `nmtkit import` makes one"),
         (["trained", "--set", "a=1"], "trained: is a trained model; --set and --compare are for presets"),
         (
             ["deep-att", "--gradients", "--compare", "model.fast_forward"],

@@ -196,7 +196,7 @@ def test_an_invalid_line_of_the_history_is_reported(nmtkit: Run, line: str) -> N
     ("arguments", "complaint"),
     [
         (["run", "run"], "a model is named twice; name each once"),
-        (["data"], "data: not a model folder (no config.yaml); `nmtkit train` makes one"),
+        (["data"], "data: not a model folder (no config.yaml); `nmtkit train` or `nmtkit import` makes one"),
         (["run", "-d", "none"], "none: no such folder; make it with nmtkit prep"),
         (["run", "-o", "a.pdf"], "--output a.pdf: is written as HTML; choose a name that ends in .html"),
         (["run", "--type", "a"], "--type needs --contrast"),
