@@ -264,7 +264,7 @@ def examine_ids(folder: Path) -> list[Finding]:
     remedies = {
         name: "words; use more words, or BPE"
         if side.segmentation == "words"
-        else "subwords; use fewer BPE merges or a larger vocabulary, or training text with these characters"
+        else "subwords; use fewer merges or pieces, a larger vocabulary, or training text with these characters"
         for name, side in zip(SIDES, (prep.src, prep.tgt), strict=True)
     }
     # The id of the first word; smaller ones in a text are unknown words, which ``unkpos`` marks with many symbols.

@@ -40,7 +40,7 @@ _WITHOUT_BEAM = (
 OUTPUT, UNKNOWN, SPEED = "Output", "Unknown words and large vocabularies", "Speed and memory"
 REPLACE_UNK = Option(
     "Replace each unknown word with the lexicon's translation of its source word, or with a copy. With subwords, copy "
-    "capitalised words that the lexicon lacks, which damages more than it mends if the training text was small."
+    "capitalised words that the lexicon lacks, which does more harm than good after training on little text."
 )
 
 

@@ -156,26 +156,26 @@ def _read_files(paths: Sequence[Text], ref_paths: Sequence[Text], options: Score
     if not (tokenized or prep or language):
         log.info("nmtkit: tokenised BLEU assumes English; set `language` for another language")
     names = [text_name(path, number) for number, path in enumerate(paths, 1)]
-    expected = _form(refs[0])
-    for name, hyps in zip(names, texts, strict=True):
+    ref_names = [text_name(path, number) for number, path in enumerate(ref_paths, 1)]
+    forms = [_form(lines) for lines in (*texts, *refs)]
+    for name, lines, form in zip((*names, *ref_names), (*texts, *refs), forms, strict=True):
+        main = form or "NFC"
+        if others := sum(not is_normalized(main, line) for line in lines):
+            log.warning(
+                f"nmtkit: {name} has {counted(others, 'line')} not in Unicode's normal form {main}, unlike the rest: "
+                "identical letters count as different; convert the file"
+            )
+    expected = forms[len(texts)]
+    for name, hyps, form in zip(names, texts, forms[: len(texts)], strict=True):
         # Most lines of tokenised text end in a separate full stop.
         if not tokenized and 2 * sum(line.endswith(" .") for line in hyps) > len(hyps):
             log.warning(
                 f"nmtkit: {name} looks tokenised, but plain text is expected; if it is tokenised, set `tokenized`"
             )
-        form = _form(hyps)
         if form and expected and form != expected:
             log.warning(
-                f"nmtkit: {name} is in Unicode's normal form {form}, and {text_name(ref_paths[0], 1)} in {expected}: "
+                f"nmtkit: {name} is in Unicode's normal form {form}, and {ref_names[0]} in {expected}: "
                 "identical letters count as different; convert one of the two"
-            )
-    beside = [text_name(path, number) for number, path in enumerate(ref_paths, 1)]
-    for name, lines in (*zip(names, texts, strict=True), *zip(beside, refs, strict=True)):
-        form = _form(lines) or "NFC"
-        if others := sum(not is_normalized(form, line) for line in lines):
-            log.warning(
-                f"nmtkit: of {name}, {counted(others, 'line')} not in Unicode's normal form {form}, unlike the rest: "
-                "identical letters count as different; convert the file"
             )
 
     def pipeline(side: Side, language: str) -> TextPipeline:

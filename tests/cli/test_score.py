@@ -208,7 +208,7 @@ def test_lines_in_another_normal_form_than_the_others_of_their_file_get_a_warnin
     lines = ["sũ' ẽna", "plain", "ẽ"]
     write("hyp", [normalize("NFC", line) for line in lines])
     write("ref", [normalize(form, line) for form, line in zip(("NFC", "NFC", "NFD"), lines, strict=True)])
-    told = "nmtkit: of ref, 1 line not in Unicode's normal form NFC, unlike the rest: identical letters count as "
+    told = "nmtkit: ref has 1 line not in Unicode's normal form NFC, unlike the rest: identical letters count as "
     assert nmtkit("score", "hyp", "ref", "-l", "en").err == told + "different; convert the file\n"
     assert nmtkit("score", "hyp", "hyp", "-l", "en").err == ""
 

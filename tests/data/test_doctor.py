@@ -341,5 +341,5 @@ def test_unknown_subwords_need_other_text_instead_of_bpe(tmp_path: Path) -> None
     encode(tmp_path / "data", None, None, 2, False, 1)
     findings = [finding for finding in examine_ids(tmp_path / "data") if "%" in finding.what]
     [told] = [str(finding) for finding in findings if finding.path.name == "dev.src"]
-    remedy = "use fewer BPE merges or a larger vocabulary, or training text with these characters"
+    remedy = "use fewer merges or pieces, a larger vocabulary, or training text with these characters"
     assert told.endswith(f" tokens are unknown subwords; {remedy}")
