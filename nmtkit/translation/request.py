@@ -38,10 +38,7 @@ _WITHOUT_BEAM = (
 
 # Groups of the help, and options shared with other commands.
 OUTPUT, UNKNOWN, SPEED = "Output", "Unknown words and large vocabularies", "Speed and memory"
-REPLACE_UNK = Option(
-    "Replace each unknown word with the lexicon's translation of its source word, or with a copy. With subwords, copy "
-    "capitalised words that the lexicon lacks, which does more harm than good after training on little text."
-)
+REPLACE_UNK = Option("Replace each unknown word with the lexicon's translation of its source word, or with a copy.")
 
 
 # fmt: off
