@@ -58,12 +58,15 @@ def _times_as_long() -> float:
     Measured once, so that all models of a process get the same precision, however busy the machine is when each is
     loaded. Two products show that they are emulated, which takes 40 times as long; twelve of them would take 0.6 s.
     """
-    float32, emulated = _seconds(torch.float32), _seconds(torch.bfloat16, repeat=2)
-    return (emulated if emulated > 10 * float32 else _seconds(torch.bfloat16)) / float32
+    # In turn, so that a pause of some milliseconds slows both. (One made a training float32, at 0.7 times the speed.)
+    rounds = [(_seconds(torch.float32), _seconds(torch.bfloat16))]
+    while len(rounds) < 6 and rounds[0][1] < 10 * rounds[0][0]:
+        rounds.append((_seconds(torch.float32), _seconds(torch.bfloat16)))
+    return min(low for _, low in rounds) / min(full for full, _ in rounds)
 
 
-def _seconds(dtype: torch.dtype, repeat: int = 12) -> float:
+def _seconds(dtype: torch.dtype) -> float:
     """The seconds that a product of (128, 256) and (256, 512) takes in this number format."""
     a, b = torch.ones(128, 256, dtype=dtype), torch.ones(256, 512, dtype=dtype)
     # The minimum, because longer times include other processes of the machine.
-    return min(timeit.repeat(lambda: a @ b, number=1, repeat=repeat))
+    return min(timeit.repeat(lambda: a @ b, number=1, repeat=2))

@@ -1,4 +1,5 @@
 from collections.abc import Callable, Iterator
+from itertools import count
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ CPU = torch.device("cpu")
 
 def lasting(low: float) -> Callable[..., float]:
     """Takes the place of ``_seconds``: a product takes 1 s in float32, ``low`` in bfloat16."""
-    return lambda dtype, repeat=12: 1.0 if dtype == torch.float32 else low
+    return lambda dtype: 1.0 if dtype == torch.float32 else low
 
 
 @pytest.fixture(autouse=True)
@@ -50,13 +51,24 @@ def test_products_that_are_emulated_are_not_timed_for_long(
 ) -> None:
     timed = []
 
-    def seconds(dtype: torch.dtype, repeat: int = 12) -> float:
-        timed.append(repeat)
+    def seconds(dtype: torch.dtype) -> float:
+        timed.append(dtype)
         return lasting(low)(dtype)
 
     monkeypatch.setattr(precision, "_seconds", seconds)
     precision.resolve("auto", CPU)
-    assert timed[-1] == products
+    assert 2 * timed.count(torch.bfloat16) == products
+
+
+@pytest.mark.parametrize("start", range(12))
+def test_a_pause_of_the_processor_does_not_change_auto(start: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = count()
+
+    def seconds(dtype: torch.dtype) -> float:
+        return lasting(0.5)(dtype) * (5.0 if start <= next(calls) < start + 10 else 1.0)
+
+    monkeypatch.setattr(precision, "_seconds", seconds)
+    assert precision.resolve("auto", CPU) == "bfloat16"
 
 
 @pytest.mark.parametrize(("low", "warned"), [(0.2, False), (2.9, False), (13.4, True)])
