@@ -82,9 +82,8 @@ def translate(
     numbers of unknown words translated, copied and left are reported on standard error, and per line by --json.
 
     A subword model has no unknown words, but turns unseen names into other words. With --replace-unk, a capitalised
-    word that is split into subwords and not in the lexicon is copied to where the translation attends to it, except
-    with --unk-origin papers. After training on little text, many words at the beginning of a sentence are unseen, too,
-    so this does more harm than good.
+    word that is split into subwords and not in the lexicon is copied to where the translation attends to it, unless it
+    begins a sentence or follows a colon, where other words have a capital, too. --unk-origin papers copies none.
 
     With --terms, if a line contains a source term, its translation contains one of the term's translations, which "|"
     separates, as in "dog<TAB>chien|chienne"; further columns are comments. A term and its translation may be

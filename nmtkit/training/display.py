@@ -20,11 +20,11 @@ class Display:
     """The progress line of a run, updated by ``show``.
 
     total: the number of updates, None if unknown; the loop replaces it, because epochs differ in length. done: the
-    updates before this start, if the run is resumed.
+    updates before this start, if the run is resumed. early: the run may stop before it has made all updates.
     """
 
-    def __init__(self, bar: Progress | None, total: int | None, done: int):
-        self.total, self._bar, self._first = total, bar, done
+    def __init__(self, bar: Progress | None, total: int | None, done: int, early: bool):
+        self.total, self._bar, self._first, self._most = total, bar, done, "at most " * early
         self._task = bar.add_task("", total=total, completed=done, facts="starting") if bar else None
         self._started = self._last = time.monotonic()
 
@@ -42,14 +42,14 @@ class Display:
             return ""
         # From the updates since this start; earlier ones were not timed.
         seconds = (self._last - self._started) / (update - self._first) * (self.total - update)
-        return f"  {timedelta(seconds=round(seconds))} left"
+        return f"  {self._most}{timedelta(seconds=round(seconds))} left"
 
 
 @contextmanager
-def display(total: int | None, done: int) -> Iterator[Display]:
+def display(total: int | None, done: int, *, early: bool = False) -> Iterator[Display]:
     """A progress bar on stderr if that is a terminal. Log lines appear above it."""
     if distributed.rank() or not shows_bar(CONSOLE):
-        yield Display(None, total, done)
+        yield Display(None, total, done, early)
         return
     # A missing total would be printed as None.
     updates = "{task.completed}/{task.total}" if total else "{task.completed}"
@@ -57,4 +57,4 @@ def display(total: int | None, done: int) -> Iterator[Display]:
     facts = TextColumn("{task.fields[facts]}", table_column=Column())
     columns = (SpinnerColumn(), BarColumn(bar_width=CONSOLE.width // 8), TextColumn(updates), facts)
     with Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=CONSOLE) as bar:
-        yield Display(bar, total, done)
+        yield Display(bar, total, done, early)

@@ -7,6 +7,7 @@ import logging
 import signal
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 
 from nmtkit.data.batches import Batch, Epoch
 from nmtkit.errors import counted
@@ -37,7 +38,7 @@ def train(run: Run, validate: Callable[[], Validation]) -> None:
                  used, len(run.corpus) - epoch.pairs, settings.max_length)  # fmt: skip
     saved = time.monotonic()  # the last checkpoint
     ahead: list[Batch] = []  # micro-batches of the next update
-    with stop_signals() as received, display(_most_updates(run, epoch), progress.update) as shown:
+    with stop_signals() as received, _display(run, epoch) as shown:
         # A run killed after its checkpoint has yet to be validated.
         validation = _validate(run, validate, shown) if progress.is_due(settings) else None  # the last one
         stop = 0 if validation is None else _stop(received)
@@ -89,6 +90,12 @@ def train(run: Run, validate: Callable[[], Validation]) -> None:
 def _stop(received: list[int]) -> int:
     """The highest number of the signals received by any process, so that all agree; 0 if there is none."""
     return distributed.highest(max(received, default=0))
+
+
+def _display(run: Run, epoch: Epoch) -> AbstractContextManager[Display]:
+    """The progress line of this start."""
+    early = bool(run.settings.patience or run.settings.min_lr)
+    return display(_most_updates(run, epoch), run.progress.update, early=early)
 
 
 def _most_updates(run: Run, epoch: Epoch) -> int | None:

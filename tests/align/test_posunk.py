@@ -311,15 +311,23 @@ def test_a_name_does_not_replace_the_copy_of_another_source_word() -> None:
     assert placed("Talamanca Talamanca", "Talamanca Zebulonka", [[0.9, 0], [0.2, 0.8]]) == {1: (1, 2)}
 
 
-def test_a_word_of_the_lexicon_at_the_beginning_is_no_name() -> None:
-    assert placed("Zemes", "Zebulonka the", [[0.9, 0.1]]) == {0: (0, 1)}
-    assert placed("Zemes", "The Rome", [[0.9, 0.1]]) == {}
+@pytest.mark.parametrize("before", ["", "— ", "- “ ", "the . ", "the ! ¡ ", "the : ", "the : « "])
+def test_a_word_whose_capital_may_be_of_a_sentence_is_no_name(before: str) -> None:
+    row = [0.0] * len(before.split())
+    assert placed("Zemes", f"{before}Zebulonka the", [[*row, 0.9, 0.1]]) == {}
+    assert placed("Zemes", f"{before}the Zebulonka", [[*row, 0.1, 0.9]]) == {len(row) + 1: (0, 1)}
+
+
+@pytest.mark.parametrize("before", ["the", "the ,", "the (", "the “", "the -", "the . the"])
+def test_a_word_within_a_sentence_is_a_name_after_punctuation_too(before: str) -> None:
+    row = [0.0] * len(before.split())
+    assert placed("Zemes", f"{before} Zebulonka", [[*row, 0.9]]) == {len(row): (0, 1)}
 
 
 @given(st.lists(st.lists(st.integers(0, 9), min_size=4, max_size=4), min_size=1, max_size=7))
 def test_no_two_names_replace_the_same_word(weights: list[list[int]]) -> None:
-    looks = [[w / 10 for w in row] for row in weights]
-    places = placed(" ".join(f"t{i}" for i in range(len(looks))), "Aa Bb Cc Dd", looks)
+    looks = [[0.0, *(w / 10 for w in row)] for row in weights]
+    places = placed(" ".join(f"t{i}" for i in range(len(looks))), "the Aa Bb Cc Dd", looks)
     taken = [t for start, end in places.values() for t in range(start, end)]
     assert len(taken) == len(set(taken))
     assert all(looks[t][s] >= LEAST for s, (start, end) in places.items() for t in range(start, end))

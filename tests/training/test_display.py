@@ -4,6 +4,7 @@ import io
 import logging
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -19,10 +20,10 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return now
 
 
-def shown(total: int | None, clock: list[float], caplog: pytest.LogCaptureFixture) -> list[str]:
+def shown(total: int | None, clock: list[float], caplog: pytest.LogCaptureFixture, *, early: bool = False) -> list[str]:
     """After 10 updates in 30 seconds, the first of them number 51."""
     caplog.set_level(logging.INFO)
-    with display.display(total, 50) as line:
+    with display.display(total, 50, early=early) as line:
         for update in range(51, 61):
             clock[0] += 3
             line.show(update, "loss 3.0")
@@ -31,6 +32,28 @@ def shown(total: int | None, clock: list[float], caplog: pytest.LogCaptureFixtur
 
 def test_a_plain_line_has_the_time_that_is_left(clock: list[float], caplog: pytest.LogCaptureFixture) -> None:
     assert shown(1257, clock, caplog) == ["update 57/1257  loss 3.0  1:00:00 left"]
+
+
+def test_a_plain_line_of_a_run_that_may_stop_early_has_the_longest_time(
+    clock: list[float], caplog: pytest.LogCaptureFixture
+) -> None:
+    assert shown(1257, clock, caplog, early=True) == ["update 57/1257  loss 3.0  at most 1:00:00 left"]
+
+
+@pytest.mark.parametrize("setting", [{"patience": 5}, {"min_lr": 1e-9, "schedule": {"kind": "plateau"}}, {}])
+def test_a_run_with_a_stopping_criterion_may_stop_early(
+    setting: dict[str, Any],
+    data: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    monkeypatch.setattr(display, "PLAIN_SECONDS", 0.0)
+    trained(tmp_path, data, max_updates=3, **setting)
+    left = [message for message in caplog.messages if message.endswith("left")]
+    assert left
+    assert all(("at most" in message) == bool(setting) for message in left)
 
 
 def test_a_plain_line_without_a_known_total_has_no_time_left(

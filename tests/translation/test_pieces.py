@@ -179,7 +179,7 @@ def test_words_of_every_piece_of_lower_cased_text_are_copied_as_they_were_typed(
     side = Side("en", normalize=False, tokenizer="none", lowercase=True, segmentation=segmentation)
     (folder / "prep.yaml").write_text(dump_yaml(to_dict(Prep(side, side))))
     (folder / "lexicon.tsv").write_text("a\ta\t1\t9\nb\tb\t1\t9\n")
-    line = "a Lower b a a Uvw b"
+    line = "a Lower b a a b Uvw"
     [[joined]] = nmtkit.load(folder, device="cpu").answer([line], Request(replace_unk=True, max_input_length=4))
     assert joined.text == line
     assert joined.pieces > 1
