@@ -83,7 +83,8 @@ def translate(
 
     A subword model has no unknown words, but turns unseen names into other words. With --replace-unk, a capitalised
     word that is split into subwords and not in the lexicon is copied to where the translation attends to it, unless it
-    begins a sentence or follows a colon, where other words have a capital, too. --unk-origin papers copies none.
+    begins a sentence or follows a colon, where other words have a capital, too. No name is copied from German and
+    other languages that capitalise all nouns, nor with --unk-origin papers.
 
     With --terms, if a line contains a source term, its translation contains one of the term's translations, which "|"
     separates, as in "dog<TAB>chien|chienne"; further columns are comments. A term and its translation may be

@@ -2,6 +2,7 @@
 
 from nmtkit.text.scripts import base_language
 
+_WITH_CAPITAL_NOUNS = frozenset(("bar", "de", "frr", "gsw", "ksh", "lb", "nds", "pdc", "pfl", "stq"))
 _DOTLESS = frozenset(("az", "azj", "crh", "gag", "tr"))  # i and İ are a pair of letters, and ı and I
 
 
@@ -22,3 +23,8 @@ def capitalised(word: str, language: str) -> str:
 def is_capitalised(word: str) -> bool:
     """Whether a word begins with a capital; common Cherokee letters are upper case in Unicode, but not capitals."""
     return word[:1].isupper() and word[0] != word[0].casefold()
+
+
+def capitalises_nouns(language: str) -> bool:
+    """Whether the language writes every noun with a capital, as German does, so that a capital does not tell a name."""
+    return base_language(language) in _WITH_CAPITAL_NOUNS

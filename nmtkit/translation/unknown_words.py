@@ -11,6 +11,7 @@ from nmtkit.align.posunk import UNKNOWN, Matcher, Replacement, most_looked_at, r
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.search.beam import Floats
 from nmtkit.symbols import SPELLINGS, UNK, UNKPOS
+from nmtkit.text.casing import capitalises_nouns
 from nmtkit.text.pipeline import TextPipeline, is_subword
 from nmtkit.text.scripts import wrong_script
 from nmtkit.text.sentencepieces import MARK
@@ -73,6 +74,8 @@ class UnknownWords:
         """The tokens (T,) with misspelled names copied, and all replacements so far."""
         # Without a lexicon of whole words, names cannot be recognised.
         if self.lexicon is None or self.lexicon_has_pieces or not tokens or not source:
+            return tokens, replaced
+        if capitalises_nouns(self.reader.side.language):  # of 397 copies of German words, 18 were right (Multi30k)
             return tokens, replaced
         src, tgt = _first_pieces(source, self.reader), _first_pieces(tokens, self.writer)
         looks = np.add.reduceat(np.add.reduceat(attention[:-1, :-1], src, axis=1), tgt, axis=0)

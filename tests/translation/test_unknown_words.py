@@ -16,10 +16,10 @@ from nmtkit.text.settings import Side
 from nmtkit.translation.unknown_words import UnknownWords
 
 
-def unknown_words(*entries: str) -> UnknownWords:
+def unknown_words(*entries: str, language: str = "en") -> UnknownWords:
     """Unknown words with SentencePiece on both sides, and a lexicon that translates these words as themselves."""
     side: Any = SimpleNamespace(
-        side=Side("en", segmentation="sentencepiece"), segmenter=True, words=SentencePieces.join,
+        side=Side(language, segmentation="sentencepiece"), segmenter=True, words=SentencePieces.join,
         word_numbers=SentencePieces.numbers,
     )  # fmt: skip
     lexicon = Lexicon("words", lambda: {word: {word: 1.0} for word in entries})
@@ -72,6 +72,14 @@ def test_a_name_in_another_script_is_left_to_the_model(name: str) -> None:
     source, tokens = [f"{MARK}a", f"{MARK}{name[:2]}", name[2:]], [f"{MARK}a", f"{MARK}Chu", "bais"]
     looks = np.eye(4, dtype=np.float32)
     assert unknown_words("a").replace(tokens, set(), looks, source, ["a", name], None) == (tokens, [])
+
+
+@pytest.mark.parametrize(("language", "copied"), [("de", False), ("de-AT", False), ("deu_Latn", False), ("nl", True)])
+def test_no_name_is_copied_from_a_language_whose_nouns_have_capitals(language: str, copied: bool) -> None:
+    source, tokens = [f"{MARK}a", f"{MARK}X", "yz"], [f"{MARK}a", f"{MARK}low"]
+    looks = np.array([[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 0, 1]], np.float32)
+    words, _ = unknown_words("a", language=language).replace(tokens, set(), looks, source, ["a", "Xyz"], None)
+    assert words == [f"{MARK}a", f"{MARK}Xyz" if copied else f"{MARK}low"]
 
 
 def test_a_copied_name_replaces_the_unknown_word_in_it_and_replacements_are_in_order() -> None:
