@@ -72,8 +72,10 @@ class Training:
         require_fraction(self, "label_smoothing", "word_dropout")
         if not 0 <= self.concatenations <= 10:
             raise ValueError(f"concatenations: {self.concatenations} is not between 0 and 10")
-        if self.min_lr is not None and not (self.min_lr > 0 and self.schedule.kind == "plateau"):
-            raise ValueError(f"min_lr: {self.min_lr} is not above 0, or schedule.kind is not plateau")
+        if self.min_lr is not None and not self.min_lr > 0:
+            raise ValueError(f"min_lr: {self.min_lr} is not above 0; null: no minimum")
+        if self.min_lr is not None and self.schedule.kind != "plateau":
+            raise ValueError(f"min_lr: schedule.kind {self.schedule.kind} has no minimum, only plateau; set it to null")
 
     @property
     def ranked_by(self) -> Metric:
