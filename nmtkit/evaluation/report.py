@@ -1,6 +1,7 @@
 """The HTML report on trained systems: training curves, scores and translations."""
 
 import json
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -162,40 +163,31 @@ def _scores(histories: Sequence[History], comparison: Comparison) -> str:
 
 def training_charts(histories: Sequence[History]) -> str:
     """Charts of the training logs, with a line for each run, and of checkpoints on the test set."""
-    loss, test_loss, by_tokens, bleu, chrf2, rates, speeds, errors, both, test = [], [], [], [], [], [], [], [], [], []
+    drawn = defaultdict[tuple[str, str, str], list[Series]](list)  # by title and labels of the axes
     for colour, history in enumerate(histories):
-        name, train, valid = history.name, history.train, history.valid
-        dev_errors = _points(valid, "token_error_rate", 100)
-        train_errors = _points(valid, "train_token_error_rate", 100)
-        loss.append(Series(f"{name}, train", _points(train, "loss"), colour, dashed=True))
-        loss.append(Series(f"{name}, dev", _points(valid, "cross_entropy"), colour))
-        test_loss.append(Series(name, _points(history.test, "cross_entropy"), colour))
-        by_tokens.append(Series(name, _against(_points(train, "tokens"), _points(valid, "cross_entropy")), colour))
-        bleu.append(Series(name, _points(valid, "bleu"), colour))
-        chrf2.append(Series(name, _points(valid, "chrf2"), colour))
+        train, valid, test = history.train, history.valid, history.test
         # Older versions logged only the factor of the rate, which may have changed when the run was resumed.
         rated = [{"lr": record["lr_factor"] * (history.rate or 0), **record} for record in train]
-        rates.append(Series(name, _points(rated, "lr"), colour))
-        speeds.append(Series(name, _points(train, "tokens_per_second"), colour))
-        errors.append(Series(f"{name}, dev", dev_errors, colour))
-        both.append(Series(name, _against(train_errors, dev_errors), colour))
-        tested = _against(train_errors, _points(history.test, "token_error_rate", 100))
-        test.append(Series(name, sorted(tested), colour))
-    drawn = [
-        ("Cross-entropy by updates", "updates", "nats per token", loss),
-        ("Dev cross-entropy by tokens", "target tokens seen", "nats per token", by_tokens),
-        ("Test cross-entropy by updates", "updates", "nats per token", test_loss),
-        ("Dev BLEU by updates", "updates", "BLEU", bleu),
-        ("Dev chrF2 by updates", "updates", "chrF2", chrf2),
-        ("Learning rate", "updates", "learning rate", rates),
-        ("Training speed", "updates", "target tokens per second", speeds),
-        ("Token errors on the dev set", "updates", "% of tokens", errors),
-        ("Token errors, dev against train", "train, % of tokens", "dev, % of tokens", both),
-        ("Token errors, test against train", "train, % of tokens", "test, % of tokens", test),
-    ]
+        loss, tokens = _points(valid, "cross_entropy"), _points(train, "tokens")
+        errors, train_errors = (_points(valid, key, 100) for key in ("token_error_rate", "train_token_error_rate"))
+        against = _against(train_errors, errors)
+        tested = sorted(_against(train_errors, _points(test, "token_error_rate", 100)))
+        for title, x_label, y_label, what, points in (
+            ("Cross-entropy by updates", "updates", "nats per token", ", train", _points(train, "loss")),
+            ("Cross-entropy by updates", "updates", "nats per token", ", dev", loss),
+            ("Dev cross-entropy by tokens", "target tokens seen", "nats per token", "", _against(tokens, loss)),
+            ("Test cross-entropy by updates", "updates", "nats per token", "", _points(test, "cross_entropy")),
+            ("Dev BLEU by updates", "updates", "BLEU", "", _points(valid, "bleu")),
+            ("Dev chrF2 by updates", "updates", "chrF2", "", _points(valid, "chrf2")),
+            ("Learning rate", "updates", "learning rate", "", _points(rated, "lr")),
+            ("Training speed", "updates", "target tokens per second", "", _points(train, "tokens_per_second")),
+            ("Token errors on the dev set", "updates", "% of tokens", ", dev", errors),
+            ("Token errors, dev against train", "train, % of tokens", "dev, % of tokens", "", against),
+            ("Token errors, test against train", "train, % of tokens", "test, % of tokens", "", tested),
+        ):
+            drawn[title, x_label, y_label].append(Series(history.name + what, points, colour, what == ", train"))
     charts = [
-        line_chart(title, x_label, y_label, series, x_names=(), from_zero="train" not in x_label)
-        for title, x_label, y_label, series in drawn
+        line_chart(*labels, series, x_names=(), from_zero="train" not in labels[1]) for labels, series in drawn.items()
     ]
     return f'<div class="charts">{"".join(charts)}</div>' if any(charts) else ""
 
