@@ -6,6 +6,7 @@ gradient at the bottom of a stack is not much smaller than at its top.
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -58,12 +59,10 @@ def gradient_flow(model: Seq2Seq, batch: Batch) -> list[Layer]:
     model.zero_grad(set_to_none=True)
     outputs: dict[str, Tensor] = {}
     parts = {**dict(_parts(model.encoder, "encoder")), **dict(_parts(model.decoder, "decoder"))}
-    hooks = [module.register_forward_hook(partial(_keep, outputs, name)) for name, module in parts.items()]
-    try:
+    with ExitStack() as hooks:
+        for name, module in parts.items():
+            hooks.enter_context(module.register_forward_hook(partial(_keep, outputs, name)))
         hidden = model(batch.src, batch.mask, batch.tgt).flatten(0, 1)
-    finally:
-        for hook in hooks:
-            hook.remove()
     words = batch.tgt.flatten()[batch.words]
     loss, _ = linear_cross_entropy(hidden[batch.words], model.output.weight, model.output.bias, words)
     for kept in outputs.values():

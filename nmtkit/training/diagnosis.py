@@ -3,6 +3,7 @@
 import logging
 import math
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -65,12 +66,10 @@ def first_offender(model: nn.Module, run: Callable[[], object]) -> str:
         if not offenders and not _finite(output):
             offenders.append(name)
 
-    hooks = [module.register_forward_hook(partial(check, name)) for name, module in model.named_modules()]
-    try:
+    with ExitStack() as hooks:
+        for name, module in model.named_modules():
+            hooks.enter_context(module.register_forward_hook(partial(check, name)))
         run()
-    finally:
-        for hook in hooks:
-            hook.remove()
     if offenders:
         return f"the output of {offenders[0] or 'the decoder'}"  # the whole model has no name
     # Backwards from the loss, so the first bad gradient is closest to the origin.
