@@ -30,7 +30,7 @@ _READERS = {
     ".pot": "catalogues:read_po", ".xliff": "catalogues:read_xliff", ".xlf": "catalogues:read_xliff",
     ".tmx": "catalogues:read_tmx", ".properties": "catalogues:read_properties", ".json": "catalogues:read_json",
     ".csv": "tables:read_csv", ".tsv": "tables:read_tsv", ".md": "markdown:read", ".markdown": "markdown:read",
-    ".txt": "plain:read_txt",
+    ".txt": "places:read_txt",
 }  # fmt: skip
 SUFFIXES = tuple(_READERS)
 ARCHIVES = (".docx", ".pptx", ".odt", ".odp", ".epub")  # binary: packed in zip

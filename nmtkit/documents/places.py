@@ -1,4 +1,4 @@
-"""Shared by the formats: a document as a list of places with text, and inline markup as steps."""
+"""Shared by the formats: a document as a list of places with text, inline markup as steps, and plain text (txt)."""
 
 import itertools
 import logging
@@ -12,6 +12,7 @@ from html.parser import HTMLParser
 from typing import Literal, NamedTuple, TypeVar
 
 from nmtkit.documents.segment import Mark, Segment
+from nmtkit.documents.text import decoded, encoded
 from nmtkit.errors import UserError, counted
 
 log = logging.getLogger(__name__)
@@ -274,6 +275,14 @@ class Places:
         for put, segment in zip(self._puts, translated, strict=True):
             put(segment)
         return self._save()
+
+
+def read_txt(data: bytes) -> Places:
+    """Read plain text: each line is a paragraph, in which well-formed tags are markup."""
+    whole = [decoded(data)]
+    places = Places(lambda: encoded(whole[0], data))
+    places.add_string(whole[0], partial(whole.__setitem__, 0))
+    return places
 
 
 def without_forms(strings: Iterable[tuple[str, T]]) -> Iterator[tuple[str, T]]:
