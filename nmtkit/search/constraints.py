@@ -34,8 +34,7 @@ class Form(NamedTuple):
 Term: TypeAlias = Sequence[Form]  # of which a translation must contain one; at least one of them is not initial
 
 
-@dataclass(frozen=True)
-class Edges:
+class Edges(NamedTuple):
     """Where words begin and end: a form is made of whole words."""
 
     unfinished: frozenset[int]  # ids after which the word goes on, as after the "@@" of BPE
@@ -192,8 +191,7 @@ class Constraints:
         """The automaton of each sentence of a batch; places: those of ids in the shortlist that search has, if any."""
         edges, own = self.edges, [self.terms[i] for i in batch]
         if places is not None:
-            sets = (edges.unfinished, edges.continuing, edges.final, edges.opening)
-            edges = Edges(*(frozenset(places[id] for id in ids if id in places) for ids in sets))
+            edges = Edges(*(frozenset(places[id] for id in ids if id in places) for ids in edges))
             own = [
                 [[form._replace(ids=tuple(places[id] for id in form.ids)) for form in term] for term in terms]
                 for terms in own
