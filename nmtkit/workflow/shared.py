@@ -7,7 +7,6 @@ two spaces, as typer writes defaults.
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -15,7 +14,6 @@ from nmtkit.config import nested, parse_settings
 from nmtkit.errors import UserError, refuse_string
 from nmtkit.folders import ModelFolder
 from nmtkit.options import Option
-from nmtkit.translation.request import UNKNOWN
 
 S = TypeVar("S", bound=Path | str)
 T = TypeVar("T")
@@ -30,13 +28,10 @@ COMBINE = Option(
     "How to combine the models of an ensemble: by the mean of their probabilities (prob) or of their "
     "log-probabilities (logprob, not renormalised).  [default: prob]"
 )
-COMBINE_MANY = replace(COMBINE, group=ENSEMBLES, before="max_input_length")  # where there are many options
 CONFIGURATION = Option("Set one value of the configuration; may be repeated.", names="--set", metavar="KEY=VALUE")
 DATA = Option("Data folder made by nmtkit prep.", names="--data -d")
 DEVICE = Option("Device to run on: cpu, cuda, cuda:1, ..., or auto for a GPU if there is one.")
 JOBS = Option("Number of processes.  [default: one per core]", names="--jobs -j", at_least=1)
-JOBS_OF_SEARCH = replace(JOBS, help="Number of processes.  [default: one per core, or 1 on a GPU or macOS]")
-LEXICON = Option("Lexicon made by nmtkit align.  [default: the model's own]", UNKNOWN, before="shortlist")
 MAX_LENGTH = Option("Compute the cross-entropy only over pairs with at most this many tokens on each side.", at_least=1)
 MODEL = Option("Model folder.", names="--model -m")
 MODELS = Option("Model folder; give the option several times for an ensemble.  [default: run]", names="--model -m")
@@ -59,7 +54,6 @@ SUBSET_METRIC = Option("Metric for subsets of the test set: any column of the fi
 TARGET_LANGUAGE = Option("Target language: en, de, ...  [default: from the file names]", names="--tgt-lang -t")
 TYPES = Option("Use only contrastive pairs with an error of this type; may be repeated.", names="--type")
 WEIGHTS = Option("Weights of the models of an ensemble, one number for each, such as 2,1,1.  [default: equal weights]")
-WEIGHTS_MANY = replace(WEIGHTS, group=ENSEMBLES, before="max_input_length")
 
 
 Settings = Mapping[str, Any] | Sequence[str]  # {"training.optimizer.lr": 5e-4}, or ["training.optimizer.lr=5e-4"]

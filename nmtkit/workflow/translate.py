@@ -15,16 +15,16 @@ from nmtkit.lines import given_lines
 from nmtkit.machine.processes import CAN_FORK, loading
 from nmtkit.options import Option, by_keyword, option
 from nmtkit.search.settings import Combine
-from nmtkit.translation.request import SPEED, Request
+from nmtkit.translation.request import SPEED, UNKNOWN, Request
 from nmtkit.workflow.shared import (
     CHECKPOINT,
-    COMBINE_MANY,
+    COMBINE,
     DEVICE,
-    JOBS_OF_SEARCH,
-    LEXICON,
+    ENSEMBLES,
+    JOBS,
     MODELS,
     PRECISION,
-    WEIGHTS_MANY,
+    WEIGHTS,
     Precision,
     models_at,
     weights_of,
@@ -57,9 +57,11 @@ class TranslateOptions:
     model: Path | str | Sequence[Path | str] = option(
         "run", replace(MODELS, before="beam_size"))
     checkpoint: str | int | None = option(None, replace(CHECKPOINT, before="beam_size"))
-    lexicon: Path | str | None = option(None, LEXICON)
-    combine: Combine | None = option(None, COMBINE_MANY)
-    weights: str | Sequence[float] | None = option(None, WEIGHTS_MANY)
+    lexicon: Path | str | None = option(None, Option(
+        "Lexicon made by nmtkit align.  [default: the model's own]", UNKNOWN, before="shortlist"))
+    combine: Combine | None = option(None, replace(COMBINE, group=ENSEMBLES, before="max_input_length"))
+    weights: str | Sequence[float] | None = option(None, replace(
+        WEIGHTS, group=ENSEMBLES, before="max_input_length"))
     precision: Precision = option("auto", PRECISION.within(SPEED))
     device: str = option("auto", DEVICE.within(SPEED))
     keep: Sequence[str] = option((), Option(
@@ -68,7 +70,8 @@ class TranslateOptions:
     columns: Sequence[str] = option((), Option(
         "Column of a table (csv, tsv) to translate: its number, or its name in the first row, which is then not "
         "translated; may be repeated.", DOCUMENTS))
-    jobs: int | None = option(None, JOBS_OF_SEARCH.within(SPEED))
+    jobs: int | None = option(None, replace(
+        JOBS, help="Number of processes.  [default: one per core, or 1 on a GPU or macOS]", group=SPEED))
 # fmt: on
 
 
