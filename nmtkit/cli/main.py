@@ -3,7 +3,6 @@
 ``nmtkit --help`` must be fast, so commands import torch inside their functions.
 """
 
-import contextlib
 import errno
 import inspect
 import io
@@ -12,7 +11,7 @@ import re
 import signal
 import sys
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, TextIO, cast
 
 import typer
@@ -38,6 +37,7 @@ from nmtkit.cli.translate import translate
 from nmtkit.cli.tune import tune
 from nmtkit.cli.vocab import vocab
 from nmtkit.errors import UserError, printable
+from nmtkit.machine.processes import handlers
 from nmtkit.version import __version__
 from nmtkit.writing import FULL
 
@@ -137,7 +137,8 @@ def main() -> None:
     # Any file name can be printed, as on stderr.
     cast(io.TextIOWrapper, sys.stdout).reconfigure(errors="backslashreplace")
     try:
-        with _terminated():
+        # SIGTERM is an exception, so that temporary files are removed; ``train`` has its own handler.
+        with handlers({signal.SIGTERM: lambda number, _: sys.exit(128 + number)}):
             try:
                 status = app(sys.argv[1:] or ["--help"], prog_name="nmtkit", standalone_mode=False)
             finally:
@@ -162,16 +163,6 @@ def main() -> None:
     except KeyboardInterrupt:  # 128 + SIGINT, as shells have it
         sys.exit(130)
     sys.exit(status)
-
-
-@contextlib.contextmanager
-def _terminated() -> Iterator[None]:
-    """Make SIGTERM an exception, so that temporary files are removed; ``train`` has its own handler."""
-    before = signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)  # for tests, which run several commands in a process
 
 
 def _stand_in(number: int, flags: int) -> TextIO:

@@ -10,7 +10,7 @@ import threading
 import traceback
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import islice
@@ -280,15 +280,23 @@ def _signals_later() -> Iterator[None]:
         yield
         return
     terminated = list[int]()
-    interrupt = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    terminate = signal.signal(signal.SIGTERM, lambda number, frame: terminated.append(number))
+    try:
+        with handlers({signal.SIGINT: signal.SIG_IGN, signal.SIGTERM: lambda number, _: terminated.append(number)}):
+            yield
+    finally:
+        for number in terminated:
+            os.kill(os.getpid(), number)
+
+
+@contextmanager
+def handlers(of_signals: Mapping[signal.Signals, Any]) -> Iterator[None]:
+    """Handle signals in this way, and as before afterwards: what runs may be part of a larger Python program."""
+    before = {number: signal.signal(number, handler) for number, handler in of_signals.items()}
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, interrupt)
-        signal.signal(signal.SIGTERM, terminate)
-        for number in terminated:
-            os.kill(os.getpid(), number)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def available_cores() -> int:

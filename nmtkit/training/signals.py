@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from nmtkit.machine.processes import handlers
 from nmtkit.training import distributed
 
 log = logging.getLogger(__name__)
@@ -35,10 +36,5 @@ def stop_signals() -> Iterator[list[int]]:
     # Windows has no SIGHUP.
     if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
         wanted.append(signal.SIGHUP)
-    # Restored afterwards, because a run may be part of a larger Python program.
-    before = {number: signal.signal(number, note) for number in wanted}
-    try:
+    with handlers(dict.fromkeys(wanted, note)):
         yield received
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
