@@ -243,14 +243,13 @@ def _count(path: Path) -> Counter[str]:
 def examine_round_trip(folder: Path) -> list[Finding]:
     """Languages of a data folder whose text does not detokenise exactly."""
     trips = read_json(folder / "manifest.json", "make the folder with nmtkit prep").get("round_trip", {})
-    prep = load_prep(folder)
     return [
         Finding(
             folder / "prep.yaml",
             f"only {trip['same'] / trip['lines']:.1%} of {language}'s lines detokenise exactly: "
             f"{describe_loss(trip)}; nmtkit prep is lossless without its options for tokenisation",
         )
-        for language, trip in zip((prep.src.language, prep.tgt.language), trips.values(), strict=False)
+        for language, trip in zip(load_prep(folder).languages, trips.values(), strict=False)
         if trip["same"] < ENOUGH * trip["lines"]
     ]
 
@@ -260,12 +259,12 @@ def examine_ids(folder: Path) -> list[Finding]:
 
     Raises UserError if the folder's ids do not match its text and vocabularies.
     """
-    findings, prep = [], load_prep(folder)
+    findings = []
     remedies = {
         name: "words; use more words, or BPE"
         if side.segmentation == "words"
         else "subwords; use fewer merges or pieces, a larger vocabulary, or training text with these characters"
-        for name, side in zip(SIDES, (prep.src, prep.tgt), strict=True)
+        for name, side in load_prep(folder).sides.items()
     }
     # The id of the first word; smaller ones in a text are unknown words, which ``unkpos`` marks with many symbols.
     first = {side: Vocabulary.load(TextFiles(folder).vocabulary(side)).symbols for side in SIDES}

@@ -28,8 +28,7 @@ _LEARNT_FROM = 500_000  # most frequent word types; 850 MB in subword-nmt
 
 def choose_merges(work: Work) -> tuple[int, str]:
     """The number of BPE merges for the size of the clean training text, and the reason."""
-    both = zip(SIDES, (work.prep.src, work.prep.tgt), strict=True)
-    sides = [name for name, side in both if side.finds_words] or SIDES  # in Thai, tokens are phrases
+    sides = [name for name, side in work.prep.sides.items() if side.finds_words] or SIDES  # in Thai, tokens are phrases
     most = _MERGES[-1][0]
     words = 0
     for chunk in (chunk for shard in work.shards for side in sides for chunk in work.tokens(shard, side)):
@@ -42,7 +41,7 @@ def choose_merges(work: Work) -> tuple[int, str]:
 
 def learn_truecasers(work: Work, kept: int) -> None:
     """Learn the missing truecasing models. kept: the number of clean training pairs, for the progress bar."""
-    for side, settings in zip(SIDES, (work.prep.src, work.prep.tgt), strict=True):
+    for side, settings in work.prep.sides.items():
         model = TextFiles(work.folder).truecasing(side)
         if settings.truecase and not model.exists():
             runs = _count(work, side, "cases", _cases, kept)
@@ -60,14 +59,14 @@ def learn_segmenters(work: Work, prep: Prep, kept: int) -> None:
         ("bpe", files.merges, prep.merges, "BPE merges"),
         ("sentencepiece", files.sentencepieces, prep.pieces, "SentencePiece pieces"),
     ):
-        sides = [s for s, side in zip(SIDES, (prep.src, prep.tgt), strict=True) if side.segmentation == kind]
+        sides = [name for name, side in prep.sides.items() if side.segmentation == kind]
         if all(path(side).exists() for side in sides):
             continue
         groups = [sides] if prep.joint else [[side] for side in sides]  # one model per group
-        runs, languages = {}, {"src": prep.src.case, "tgt": prep.tgt.case}
+        runs = {}
         for side in sides:
             truecaser = files.truecasing(side) if files.truecasing(side).exists() else None
-            runs[side] = _count(work, side, "words", partial(_words, truecaser, languages[side]), kept)
+            runs[side] = _count(work, side, "words", partial(_words, truecaser, prep.sides[side].case), kept)
         # Two groups learn at the same time, sharing the memory, in processes that return it to the system at their end.
         learn = partial(_learn, prep, kind, _LEARNT_FROM // len(groups))
         with progress(f"learning {amount:,} {what}"), Workers(min(work.pool.count, 2)) as learners:
@@ -83,7 +82,7 @@ def _learn(prep: Prep, kind: str, limit: int, runs: Sequence[Path]) -> bytes:
     if kind == "bpe":
         assert prep.merges is not None, "chosen before"
         return learn_merges(counts, prep.merges).encode()
-    return learn_sentencepieces(counts, prep.pieces, (prep.src.language, prep.tgt.language), MASKS if prep.mask else ())
+    return learn_sentencepieces(counts, prep.pieces, prep.languages, MASKS if prep.mask else ())
 
 
 def _count(work: Work, side: SideName, name: str, function: Callable[[Chunk], Counter[str]], kept: int) -> list[Path]:

@@ -41,7 +41,7 @@ class PrepReport:
     manifest: dict[str, Any]
 
     def __str__(self) -> str:
-        lines = [f"{self.folder}: {self.prep.src.language} to {self.prep.tgt.language}, {self._units()}"]
+        lines = [f"{self.folder}: {' to '.join(self.prep.languages)}, {self._units()}"]
         path = self.manifest["raw"]["train"][0]
         for split, pairs in self.manifest["pairs"].items():
             src, tgt = (self.manifest["files"][f"{split}.{side}"] for side in SIDES)
@@ -52,10 +52,10 @@ class PrepReport:
                     if entry["count"]:
                         reason = describe_rule(rule, self.prep.cleaning)
                         lines.append(f"    left out {entry['count']:,} for {reason}: {line_numbers(entry, path)}")
-        for side, trip in zip((self.prep.src, self.prep.tgt), self.manifest["round_trip"].values(), strict=True):
+        for language, trip in zip(self.prep.languages, self.manifest["round_trip"].values(), strict=True):
             loss = "" if trip["line"] is None else f"; {describe_loss(trip)}"
             same = f"{trip['same']:,} of {trip['lines']:,} sampled lines detokenise exactly"
-            lines.append(f"  {side.language}: {same}{loss}")
+            lines.append(f"  {language}: {same}{loss}")
         return "\n".join(lines)
 
     __repr__ = __str__

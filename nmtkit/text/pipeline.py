@@ -66,7 +66,7 @@ class TextPipeline:
         folder it could be any program.
         """
         prep, files = load_prep(folder), TextFiles(folder)
-        settings = prep.src if side == "src" else prep.tgt
+        settings = prep.sides[side]
         if settings.command and not trusted and os.environ.get(RUN_COMMANDS) != "1":
             remedy = f"if you trust this command, set {RUN_COMMANDS}=1 in the environment"
             raise UserError(f"{files.settings}: would run {settings.command!r}; {remedy}")

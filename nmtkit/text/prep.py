@@ -127,7 +127,7 @@ def _check_merge(work: Work) -> None:
 
 def _warn_of_languages(prep: Prep) -> None:
     """Warn if the tokenizer does not suit a language."""
-    for side in (prep.src, prep.tgt):
+    for side in prep.sides.values():
         if side.tokenizer not in ("moses", "reversible") or side.command:
             continue
         if not side.finds_words:

@@ -100,6 +100,16 @@ class Prep:
     def __post_init__(self) -> None:
         require_counts(1, self, "merges", "pieces")
 
+    @property
+    def sides(self) -> dict[SideName, Side]:
+        """The preprocessing of both sides."""
+        return {"src": self.src, "tgt": self.tgt}
+
+    @property
+    def languages(self) -> tuple[str, str]:
+        """Source and target language."""
+        return self.src.language, self.tgt.language
+
 
 @dataclass(frozen=True)
 class SetOptions:
@@ -151,4 +161,4 @@ def load_prep(folder: Path) -> Prep:
 def preparation(folder: Path, side: SideName) -> tuple[Side, tuple[bytes, ...]]:
     """The settings and learned models of a folder that determine the tokens of a side, to compare two folders."""
     prep, learnt = load_prep(folder), TextFiles(folder).learnt(side)
-    return prep.src if side == "src" else prep.tgt, tuple(path.read_bytes() for path in learnt if path.is_file())
+    return prep.sides[side], tuple(path.read_bytes() for path in learnt if path.is_file())

@@ -98,11 +98,9 @@ class Work:
             if split in raw:
                 raise UserError(f"`{split}_size` {size}: there is already {raw[split].src}; use only one of them")
         stamps = {path: stamp(path) for path in files}
-        contents = read_all(raw, held_out.references, pool, (prep.src.language, prep.tgt.language))
+        contents = read_all(raw, held_out.references, pool, prep.languages)
         if like is None:
-            src, tgt = (
-                _with_form(*each) for each in zip((prep.src, prep.tgt), raw["train"], contents["train"], strict=True)
-            )
+            src, tgt = map(_with_form, prep.sides.values(), raw["train"], contents["train"])
             prep = replace(prep, src=src, tgt=tgt)
         # With versions, because other versions may tokenise differently.
         key: dict[str, Any] = {

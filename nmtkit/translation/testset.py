@@ -104,8 +104,8 @@ def read_held_out(data: Path, split: SetName) -> HeldOut:
 def check_languages(translator: Translator, data: Path) -> None:
     """Warn if a data folder has other languages than a model, or the same ones swapped."""
     prep = load_prep(data) if TextFiles(data).settings.exists() else None
-    if prep and (languages := (prep.src.language, prep.tgt.language)) != translator.languages:
-        ours, theirs = map(" to ".join, (translator.languages, languages))
+    if prep and prep.languages != translator.languages:
+        ours, theirs = map(" to ".join, (translator.languages, prep.languages))
         log.warning("%s translates %s, but %s is %s", translator.name, ours, data, theirs)
 
 

@@ -47,10 +47,9 @@ def diagnose(options: DoctorOptions) -> Diagnosis:
     from nmtkit.text.settings import load_prep
 
     raw, data, model = Path(options.raw), Path(options.data), options.model
-    languages = options.src_lang, options.tgt_lang
+    languages: tuple[str | None, str | None] = options.src_lang, options.tgt_lang
     if languages == (None, None) and TextFiles(data).settings.is_file():
-        prep = load_prep(data)
-        languages = prep.src.language, prep.tgt.language
+        languages = load_prep(data).languages
     # A missing development set is reported below; prep may have sampled a test set.
     sampled = ["dev", *(["test"] if (data / "test.src").exists() else [])]
     files, src, tgt = find_raw(raw, *languages, sampled)

@@ -40,11 +40,11 @@ class Imported:
     def __str__(self) -> str:
         found, model = self.found, to_dict(self.found.experiment.model)
         sizes = ", ".join(f"{name} {value}" for name, value in flatten(model).items() if value is not None)
-        languages = found.prep.src.language, found.prep.tgt.language
+        languages = found.prep.languages
         unknown = "; und is unknown: import again with `src_lang` and `tgt_lang`" if "und" in languages else ""
         return "\n".join([
             f"{found.toolkit}: {found.experiment.architecture} ({sizes})",
-            f"languages: {languages[0]} to {languages[1]}{unknown}",
+            f"languages: {' to '.join(languages)}{unknown}",
             f"vocabularies: {len(found.src):,} + {len(found.tgt):,} words with the four symbols",
             *map(printable, found.notes),
             f"parameters of the model here: {self.parameters:,}",

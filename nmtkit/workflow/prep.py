@@ -127,14 +127,14 @@ def prepare(options: PrepOptions) -> "PrepReport | str":
         src_lang, tgt_lang = options.src_lang, options.tgt_lang
         if alike is not None:
             src_lang, tgt_lang = src_lang or alike.src.language, tgt_lang or alike.tgt.language
-            if (src_lang, tgt_lang) != (alike.src.language, alike.tgt.language):
-                theirs = f"from {alike.src.language} to {alike.tgt.language}"
-                raise UserError(f"`like` {like}: is {theirs}, not from {src_lang} to {tgt_lang}")
+            if (src_lang, tgt_lang) != alike.languages:
+                theirs = " to ".join(alike.languages)
+                raise UserError(f"`like` {like}: is from {theirs}, not from {src_lang} to {tgt_lang}")
         files, src, tgt = _files(options, src_lang, tgt_lang, held_out.sizes)
         if TextFiles(output).settings.is_file():
-            there = load_prep(output)
-            if (there.src.language, there.tgt.language) != (src, tgt):
-                theirs = f"has text from {there.src.language} to {there.tgt.language}, which would be replaced"
+            there = load_prep(output).languages
+            if there != (src, tgt):
+                theirs = f"has text from {' to '.join(there)}, which would be replaced"
                 raise UserError(f"`output` {output}: {theirs}; name another folder, or remove it")
         settings = alike or _settings(options, src, tgt, cleaning)
     except ValueError as error:
