@@ -227,5 +227,4 @@ def _summarise(totals: _Totals, request: Request, terms: Path | None) -> None:
 
 
 def _warn(text: str) -> None:
-    """Warn on stderr."""
     print(f"nmtkit: warning: {text}", file=sys.stderr)

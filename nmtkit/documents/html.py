@@ -169,8 +169,6 @@ def _translated_inside(kept: Node) -> list[Node]:
 
 @dataclass
 class _Inline:
-    """An inline element."""
-
     node: Node
     text: str | None = None  # of an element that is copied: its text
     first: list[Node] = field(default_factory=list)  # children without text at its start
@@ -248,7 +246,6 @@ class _Line:
         return [inline, *_reversed(inside), start or ""]
 
     def _close(self, inline: _Inline) -> None:
-        """End an element."""
         self._builder.end()
         if inline.last and self._end == " ":
             inline.gap, self._behind = " ", inline.node

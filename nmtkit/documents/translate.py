@@ -20,8 +20,6 @@ _WORD = re.compile(r"\S+")
 
 
 class _Sentence(NamedTuple):
-    """A sentence of a segment."""
-
     span: Span  # in the segment
     text: str  # for the model, with a stand-in for each placeholder
     holes: list[Hole]

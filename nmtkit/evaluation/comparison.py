@@ -188,7 +188,6 @@ def _differences(inputs: Sequence[Mapping[str, Input]], test: Test) -> list[Diff
 
 
 def _inputs(system: System) -> Mapping[str, Input]:
-    """The input for each metric."""
     of_words: Input = (system.on, system.words, system.ref_words)
     if system.texts is None or system.refs is None:
         return dict.fromkeys(WORD_METRICS, of_words)

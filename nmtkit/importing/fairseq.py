@@ -67,7 +67,6 @@ def read(path: Path) -> Found:
 
 
 def _checkpoints(folder: Path) -> list[Path]:
-    """The checkpoints in a folder."""
     return sorted(path for path in folder.glob("*.pt") if path.is_file())
 
 

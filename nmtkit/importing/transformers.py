@@ -84,7 +84,6 @@ def read(path: Path) -> Found:
 
 
 def _tensors(file: Path) -> dict[str, Tensor]:
-    """The tensors of a file of weights."""
     if file.suffix == ".bin":
         state = load_pickle(file)
         if not isinstance(state, dict):

@@ -90,7 +90,6 @@ class Automaton:
         self.after, self.left, self.proposed = cache(self._after), cache(self._left), cache(self._proposed)
 
     def _after(self, state: State, word: int) -> State:
-        """The state after a word."""
         return frozenset(each for possible in state for each, _ in self._step(possible, word))
 
     def _step(self, possible: Possibility, word: int) -> Iterator[tuple[Possibility, list[int]]]:

@@ -60,7 +60,6 @@ class _Work:
         return sum(len(self.sentences[i]) + 1 for i in self.waiting)
 
     def fail(self, error: Exception) -> None:
-        """Fail the request."""
         if not self.done.done():
             self.done.set_exception(error)
             self.done.exception()  # marks it as retrieved, for clients that are gone
@@ -148,7 +147,6 @@ class Engine:
         return max(1, min(600, round(self._queued / slowest)))
 
     def _add(self, characters: int, sentences: int) -> None:
-        """Update the queue size."""
         self._queued += characters
         self._metrics.queued_characters.inc(characters)
         self._metrics.queued_sentences.inc(sentences)

@@ -166,7 +166,6 @@ async def _translated_html(
 
 
 def _read(service: Service, model: Description, texts: Sequence[str]) -> list[tuple[Html, Plan]]:
-    """Pages with their plans."""
     # The byte order mark of utf-8-sig takes precedence over the encoding that a page declares.
     pages = [Html(text.encode("utf-8-sig"), model.target) for text in texts]
     return list(zip(pages, service.plans([page.segments for page in pages], model), strict=True))

@@ -70,5 +70,4 @@ def _kept(folder: ModelFolder, best: int | None, last: int | None) -> list[Path]
 
 
 def _weights(path: Path) -> dict[str, Tensor]:
-    """The weights in a checkpoint folder."""
     return checkpoint.load_weights(path / ModelFolder(path).weights(0).name)

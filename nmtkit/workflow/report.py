@@ -70,7 +70,6 @@ report = by_keyword(ReportOptions, write_report, "report")
 
 
 def _page(options: ReportOptions, folders: Sequence[Path]) -> str:
-    """The report as HTML."""
     entries = read_entries(paths(options.contrast), options.types) if options.contrast else []
     data = Path(options.data)
 
