@@ -51,8 +51,11 @@ def raw_lines(path: Path | str) -> Iterator[bytes]:
 
 
 def check_read_once(paths: Iterable[Path | str]) -> None:
-    """Raise UserError if standard input is given more than once."""
-    if list(map(str, paths)).count("-") > 1:
+    """Raise UserError if standard input is given more than once, or a file has an empty name."""
+    names = list(map(str, paths))
+    if "" in names:
+        raise UserError("the name of an input file is empty; name a file, or - for standard input")
+    if names.count("-") > 1:
         raise UserError("-: standard input can be read only once; name a file instead of the other -")
 
 

@@ -10,6 +10,7 @@ import re
 import typing
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import Field, dataclass, field, fields, replace
+from pathlib import Path
 from typing import Any, Literal, ParamSpec, TypeVar, cast
 
 from nmtkit.config import convert
@@ -144,7 +145,9 @@ def mistake(config: Any) -> tuple[str, str] | None:
 
 
 def _complaint(hint: Any, value: Any, shown: Option) -> str | None:
-    """The complaint about a value that is not a number, not among those of its Literal, or out of bounds."""
+    """The complaint about an empty path, and a value that is no number, no word of its Literal, or out of bounds."""
+    if takes_path(hint) and "" in (value if isinstance(value, list | tuple) else [value]):
+        return ": is empty; name a file or a folder"
     number = next((kind for kind in (int, float) if hint in (kind, kind | None)), None)
     if isinstance(value, str):
         words = _words(hint)
@@ -159,6 +162,11 @@ def _complaint(hint: Any, value: Any, shown: Option) -> str | None:
         return None
     limits = f"less than {_short(least)}" if most is None else f"not between {_short(least)} and {_short(most)}"
     return f": {value} is {limits}"
+
+
+def takes_path(hint: Any) -> bool:
+    """Whether a value of this type may be or contain a path."""
+    return hint is Path or any(map(takes_path, typing.get_args(hint)))
 
 
 def _words(hint: Any) -> tuple[str, ...]:

@@ -57,7 +57,9 @@ def say_next_of_model(folder: Path) -> None:
 
 
 def check_output(option: str, output: Path | str, *inputs: Path | str) -> None:
-    """Raise UserError if the output file of an option is also an input ("-": standard input)."""
+    """Raise UserError if the output file of an option is also an input ("-": standard input), or has an empty name."""
+    if output == "":
+        raise UserError(f"{option}: is empty; name a file, or - for standard output")
     if not os.path.isfile(output):
         return
     for text in chain.from_iterable(map(texts_of, inputs)):

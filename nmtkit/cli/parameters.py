@@ -15,7 +15,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 import typer
 
 from nmtkit.cli.command import Volume, shown
-from nmtkit.options import Option, check, check_value, options_of, types_of
+from nmtkit.options import Option, check, check_value, options_of, takes_path, types_of
 
 
 class Without(tuple[str, ...]):
@@ -78,6 +78,7 @@ def _parameter(name: str, hint: Any, default: Any, about: Option) -> inspect.Par
     texts: dict[str, Any] = {
         "help": about.help + about.bounds, "metavar": about.metavar, "autocompletion": about.complete,
         "rich_help_panel": about.group or None,
+        "parser": _path if takes_path(hint) else None,
     }  # fmt: skip
     info = typer.Argument(**texts) if about.argument else typer.Option(*names, **texts)
     usual = default
@@ -86,6 +87,11 @@ def _parameter(name: str, hint: Any, default: Any, about: Option) -> inspect.Par
     elif isinstance(default, str) and Path in (typed, *get_args(typed)):
         usual = Path(default)
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=usual, annotation=Annotated[typed, info])
+
+
+def _path(text: str) -> Path | str:
+    """A path; an empty text stays one, and is refused, because an empty path is the current folder."""
+    return Path(text) if text else text
 
 
 def _typed(hint: Any) -> Any:

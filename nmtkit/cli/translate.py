@@ -121,7 +121,7 @@ def translate(
         raise UserError("--attention: is for the best translation only; leave --n-best out")
     if file is not None and input != "-":
         raise UserError(f"--input {input}: {file} is given as the file to translate; leave one of them out")
-    input = file or input
+    input = input if file is None else file
     request = replace(
         request, prefixes=prefix is not None, references=score_reference is not None, attention=attention is not None,
         terms=None if terms is None else read_terms(terms), quality=as_json,

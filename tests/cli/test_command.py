@@ -114,6 +114,20 @@ def test_every_command_can_be_quiet_or_verbose(command: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "words",
+    [
+        "prep --output", "prep --train x", "prep --keep-rejected", "train -o", "report", "average", "import", "score x",
+        "align --gold", "inspect --plot", "translate -m", "translate --terms", "translate -o", "translate -i",
+        "translate",
+    ],
+)  # fmt: skip
+def test_an_empty_path_is_not_the_current_folder(nmtkit: Run, words: str) -> None:
+    status, out, err = nmtkit(*words.split(), "")
+    assert (status, out) == (1, "")
+    assert re.fullmatch(r"nmtkit: error: .* is empty; name a file.*\n", err)
+
+
+@pytest.mark.parametrize(
     ("command", "first", "groups"),
     [
         (
