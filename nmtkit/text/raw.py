@@ -30,6 +30,7 @@ from nmtkit.text.tables import warn_of_odd_rows
 from nmtkit.writing import real_path
 
 NO_WORDS = "no pair of the development set has words on both sides"
+_NO_LANGUAGES = (*SIDES, "raw", "tok")  # at the end of a name
 
 log = logging.getLogger(__name__)
 
@@ -217,6 +218,8 @@ def find_raw(
         if (split == "train" and missing) or len(missing) == 1:
             for language in missing if not by_language else ():
                 texts_of(f"{folder / split}:{language}")  # raises for a file in a folder of texts
+            if (named := folder / f"{split}.{missing[0]}").exists():  # but its ending is none of a language
+                raise UserError(f"{named}: {missing[0]} is not a language code such as en, shp or pt-BR; rename the file")
             others = "" if by_language else f"; texts of other names go into the folder {folder / split}/"
             raise UserError(f"{folder / split}.{missing[0]}: no such file (nor .gz or .zst){others}")
         if not missing:
@@ -241,7 +244,8 @@ def _sides_in(folder: Path, src: str | None, tgt: str | None) -> tuple[str, dict
     memories = any(naming.kind(path) == "tmx" for path in files)
     if not memories and any(text_in(found, language) is None for language in asked):
         return folder.name, {}
-    return folder.name, {language: Path(f"{folder}:{language}") for language in [*found, *asked]}
+    every = [*found, *asked] if src and tgt else found  # one alone may be mistyped
+    return folder.name, {language: Path(f"{folder}:{language}") for language in every}
 
 
 def warn_of_columns(files: Files) -> None:
@@ -266,7 +270,8 @@ def _direction(folder: Path, languages: list[str], src: str | None, tgt: str | N
         return src or others[0], tgt or others[0]
     if len(languages) == 2:
         a, b = languages
-        raise UserError(f"{folder}/ has {a} and {b}: which one is the source? Add `src_lang` {a} or `src_lang` {b}")
+        there = f"{a} and {b}, not {src or tgt}" if src or tgt else f"{a} and {b}"
+        raise UserError(f"{folder}/ has {there}: which one is the source? Add `src_lang` {a} or `src_lang` {b}")
     found = f"has text in {', '.join(languages)}" if languages else "has no train.LANGUAGE"
     raise UserError(f"{folder}/ {found}: name two languages, for example `src_lang` en and `tgt_lang` fr")
 
@@ -281,7 +286,7 @@ def has_training_text(folder: Path) -> bool:
 def language_of(path: Path) -> str:
     """The language at the end of a name: fr for corpus.fr.gz or memory.tmx:fr. Raises UserError if there is none."""
     _check_side(path)
-    if not (language := naming.ending(path)) or language in (*SIDES, "raw", "tok"):
+    if not (language := naming.ending(path)) or language in _NO_LANGUAGES:
         raise UserError(f"{path}: its name does not end in a language; give `src_lang` and `tgt_lang`")
     return language
 
@@ -289,3 +294,12 @@ def language_of(path: Path) -> str:
 def names_swapped(files: Files, src: str, tgt: str) -> bool:
     """Whether the file names end in the two languages, but in the other order."""
     return src != tgt and [*map(naming.ending, files)] == [tgt, src]
+
+
+def warn_of_other_languages(files: Files, src: str, tgt: str) -> None:
+    """Warn of file names that end in another language than the one that is read."""
+    for side, path, language in zip(SIDES, files, (src, tgt), strict=True):
+        named = naming.ending(path)
+        if named and named not in _NO_LANGUAGES and text_in({named: path}, language) is None:
+            remedy = f"name another file, or add `{side}_lang` {language} if this is the right one"
+            log.warning(f"{path}: its name ends in {named}, but it is read as {language}; {remedy}")

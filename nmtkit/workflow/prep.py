@@ -219,7 +219,14 @@ def _files(
     options: PrepOptions, src: str | None, tgt: str | None, sampled: Collection[str]
 ) -> "tuple[Mapping[str, Files], str, str]":
     """The files of each set, named or in the folder ``raw``, and the two languages; ``sampled`` sets have none."""
-    from nmtkit.text.raw import Files, find_raw, language_of, names_swapped, warn_of_columns
+    from nmtkit.text.raw import (
+        Files,
+        find_raw,
+        language_of,
+        names_swapped,
+        warn_of_columns,
+        warn_of_other_languages,
+    )
 
     # Named files replace all sets of the folder, so that none of these is used unnoticed.
     if options.train is None:
@@ -234,6 +241,8 @@ def _files(
             )
         if pair.texts != [pair]:  # the columns of a single table are given
             warn_of_columns(pair)
+    if not (options.src_lang or options.tgt_lang):  # the languages of ``like``
+        warn_of_other_languages(files["train"], src, tgt)
     return files, src, tgt
 
 

@@ -217,6 +217,19 @@ def test_more_text_can_be_prepared_like_a_model_s(nmtkit: Run, folder: Path) -> 
     assert dev[0] == dev[1][::-1]
 
 
+def test_a_file_named_after_another_language_than_the_model_s_is_warned_of(nmtkit: Run, folder: Path) -> None:
+    assert nmtkit("prep", "-s", "en", "-t", "fr", "--bpe", 30, "-j1").status == 0
+    for name in ("more.es", "more.fr-CA"):
+        (folder / name).write_text(f"{name}\n", encoding="utf-8")
+    named = ["--like", "data", "-o", "second", "--train", "more.es", "more.fr-CA", "-j1"]
+    warning = (
+        "more.es: its name ends in es, but it is read as en; name another file, or add --src-lang en if this is the "
+        "right one\n"
+    )
+    assert nmtkit("prep", *named, "-q") == (0, "", warning)
+    assert nmtkit("prep", *named, "-q", "-s", "en") == (0, "", "")
+
+
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [

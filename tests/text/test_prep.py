@@ -803,6 +803,7 @@ def test_a_folder_of_texts_must_have_each_of_them_in_both_languages(
         ("train/.hidden", r"raw/train: a folder without texts; put texts there"),
         ("bible.en", r"raw/train\.en: no such file \(nor .*; texts of other names go into the folder .*raw/train/$"),
         ("train.en", r"raw/train\.fr: no such file \(nor \.gz or \.zst\)$"),
+        ("train.quechua", r"raw/train\.quechua: quechua is not a language code such as .*; rename the file$"),
     ],
 )
 def test_files_that_are_not_named_as_training_text_are_told_how(tmp_path: Path, name: str, message: str) -> None:
@@ -810,7 +811,7 @@ def test_files_that_are_not_named_as_training_text_are_told_how(tmp_path: Path, 
     path.parent.mkdir(parents=True)
     path.touch()
     with pytest.raises(UserError, match=message):
-        find_raw(tmp_path / "raw", "en", "fr")
+        find_raw(tmp_path / "raw", "quechua" if "quechua" in name else "en", "fr")
 
 
 @pytest.mark.parametrize(
@@ -826,6 +827,14 @@ def test_a_side_of_a_text_that_does_not_exist_is_told_from_a_text(several: Path,
     side = Path(f"{several}{name}" if name.startswith(":") else several / name)
     with pytest.raises(UserError, match=message):
         prepare({"train": Files(side, side)}, several.parent.parent / "data", BPE, workers=1)
+
+
+def test_a_language_that_is_asked_for_is_not_one_that_a_memory_has(tmp_path: Path) -> None:
+    (tmp_path / "train").mkdir()
+    for name in ("one.tmx", "two.en-fr.tmx"):
+        (tmp_path / "train" / name).touch()
+    with pytest.raises(UserError, match="/ has en and fr, not enn: which one is the source"):
+        find_raw(tmp_path, "enn", None)
 
 
 def test_a_folder_as_a_whole_is_no_text_of_one_language(several: Path, tmp_path: Path) -> None:
@@ -943,6 +952,7 @@ def test_a_table_with_more_columns_in_a_folder_of_texts_is_warned_of(
             None,
             r"has text in de, en, fr: name two .* `src_lang` en and `tgt_lang`",
         ),
+        (["train.en", "train.fr"], None, "frr", r"has en and fr, not frr: which one is the source\?"),
         ([], None, None, r"has no train\.LANGUAGE: name two"),
         (["train.en", "train.fr"], "en", "en", r"source and target language are both en; name two languages"),
         (["train.en", "train.fr"], "en", "de", r"train\.de: no such file \(nor \.gz or \.zst\)"),
