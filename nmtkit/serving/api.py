@@ -119,19 +119,19 @@ def read(values: dict[str, Any], default: Request, limits: Limits) -> tuple[Aske
     changed = {key: value for key, value in values.items() if key in settings}
     lists = {name: getattr(asked, name) is not None for name in _LISTS}
     options = {**changed, **lists}
-    request = build(Request, {**default.beside(options), **options}, "the request")
-    letters = "".join(itertools.chain.from_iterable(request.terms or ()))
-    check_characters("terms", letters)
-    if len(letters) > TERMS:
-        raise UserError(f"`terms`: they have {len(letters)} characters; the limit is {TERMS}")
     most = {
         "n_best": limits.beam, "mbr": limits.beam, "beam_size": limits.beam, "max_input_length": default.limit,
         "max_len_a": LENGTH, "max_len_b": MORE,
     }  # fmt: skip
     for name, bound in most.items():
-        value = getattr(request, name)
-        if name in changed and value is not None and value > bound:
+        value = changed.get(name)
+        if isinstance(value, int | float) and value > bound:  # before the bounds of a Request, which are higher
             raise UserError(f"`{name}`: {value} is more than this server's limit of {bound}")
+    request = build(Request, {**default.beside(options), **options}, "the request")
+    letters = "".join(itertools.chain.from_iterable(request.terms or ()))
+    check_characters("terms", letters)
+    if len(letters) > TERMS:
+        raise UserError(f"`terms`: they have {len(letters)} characters; the limit is {TERMS}")
     return asked, request
 
 

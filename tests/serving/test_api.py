@@ -105,6 +105,7 @@ def test_terms_are_in_the_translation_and_reported(start: Start) -> None:
         ({"text": 3}, "the request: text: expected text, found int 3"),
         ({"text": "a", "n_best": 0}, "`n_best`: 0 is not between 1 and 10000"),
         ({"text": "a", "beam_size": 50}, "`beam_size`: 50 is more than this server's limit of 20"),
+        ({"text": "a", "beam_size": 10_001}, "`beam_size`: 10001 is more than this server's limit of 20"),
         ({"text": "a", "mbr": 21}, "`mbr`: 21 is more than this server's limit of 20"),
         ({"text": "a", "model": "x"}, "`model`: there is no 'x'; available: run, blind"),
         ({"text": "a", "model": "blind", "attention": True}, "this model cannot align words"),
