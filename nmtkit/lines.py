@@ -21,7 +21,7 @@ from nmtkit import naming
 from nmtkit.errors import UserError, counted
 
 _BLOCK = 1 << 17
-_COLUMN = re.compile(r"(.+?(\.(?i:tsv|csv)(?:\.gz|\.zst)?)?):([1-9][0-9]*)")
+_COLUMN = re.compile(r"(.+?(\.(?i:tsv|csv)(?:\.gz|\.zst)?)?):([1-9][0-9]{0,8})")
 SEPARATOR = re.compile(r'("?)sep=([,;\t|])\1(?:\r\n?|\n)')  # tells Excel the delimiter; not a row
 _CODE = {"bpt", "ept", "it", "ph", "ut"}  # the inline elements of TMX whose content is code
 _TMX = re.compile(r"(.+\.(?i:tmx)(?:\.gz|\.zst)?):([^:/]+)")

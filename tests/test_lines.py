@@ -66,6 +66,8 @@ def test_a_line_without_the_column_is_named(tmp_path: Path) -> None:
     table.write_text("a\tb\na b\n")
     with pytest.raises(UserError, match=r"text\.tsv: line 2 has 1 column, so no column 2; fix the line, or name"):
         list(read_lines(f"{table}:2"))
+    with pytest.raises(UserError, match=r"text\.tsv:9{5000}: cannot be read: "):
+        list(read_lines(f"{table}:{'9' * 5_000}"))
     table.write_bytes("a\tb\r\n".encode("utf-16"))
     with pytest.raises(UserError, match=r"text\.tsv:1: byte 0xFF is not UTF-8; .* iconv -f utf-16 -t utf-8"):
         list(read_lines(f"{table}:2"))

@@ -11,6 +11,7 @@ import string
 from collections.abc import Iterable, Iterator, Sequence
 from html import unescape
 from typing import NamedTuple
+from unicodedata import is_normalized, normalize
 
 import numpy as np
 import regex
@@ -50,7 +51,7 @@ def patterns(extra: Sequence[str] = ()) -> list[re.Pattern[str]]:
     compiled = []
     for pattern in extra:
         try:
-            compiled.append(re.compile(pattern))
+            compiled.append(re.compile(normalize("NFC", pattern)))
         except re.error as error:
             raise UserError(f"`keep`: {pattern!r} is not a regular expression: {error}") from None
     return compiled
@@ -59,10 +60,13 @@ def patterns(extra: Sequence[str] = ()) -> list[re.Pattern[str]]:
 def find(text: str, patterns: Iterable[re.Pattern[str]], known: Iterable[tuple[int, int]] = ()) -> list[Span]:
     """The spans of a text to copy, in order: those that are ``known``, and matches of the patterns elsewhere.
 
-    Matches that touch each other are one placeholder, with the letters and digits that touch variables.
+    Matches that touch each other are one placeholder, with the letters and digits that touch variables. Patterns match
+    text in any normal form.
     """
     spans = list[Span]()
-    for start, end in sorted(match.span() for pattern in patterns for match in pattern.finditer(text)):
+    composed, places = _composed(text)
+    matches = (match.span() for pattern in patterns for match in pattern.finditer(composed))
+    for start, end in sorted((places[start], places[end]) for start, end in matches):
         if not text[start:end].strip():
             continue
         apart = _is_apart(text[start:end])
@@ -78,6 +82,16 @@ def find(text: str, patterns: Iterable[re.Pattern[str]], known: Iterable[tuple[i
     fixed = [Span(start, end) for start, end in stripped if start < end]
     taken = {place for span in fixed for place in range(*span)}
     return sorted([*fixed, *(span for span in spans if taken.isdisjoint(range(*span)))])
+
+
+def _composed(text: str) -> tuple[str, Sequence[int]]:
+    """A text in Unicode's normal form NFC, and the places in ``text`` of its characters and of its end."""
+    if is_normalized("NFC", text):
+        return text, range(len(text) + 1)
+    starts = [match.start() for match in regex.finditer(r"\X", text)]
+    parts = [normalize("NFC", text[start:end]) for start, end in itertools.pairwise([*starts, len(text)])]
+    places = [start for start, part in zip(starts, parts, strict=True) for _ in part]
+    return "".join(parts), [*places, len(text)]
 
 
 def _is_apart(text: str) -> bool:

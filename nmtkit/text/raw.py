@@ -218,8 +218,8 @@ def find_raw(
         if (split == "train" and missing) or len(missing) == 1:
             for language in missing if not by_language else ():
                 texts_of(f"{folder / split}:{language}")  # raises for a file in a folder of texts
-            if (named := folder / f"{split}.{missing[0]}").exists():  # but its ending is none of a language
-                raise UserError(f"{named}: {missing[0]} is not a language code such as en, shp or pt-BR; rename the file")
+            if (there := folder / f"{split}.{missing[0]}").exists():
+                raise UserError(f"{there}: {missing[0]} is not a language code such as en or pt-BR; rename the file")
             others = "" if by_language else f"; texts of other names go into the folder {folder / split}/"
             raise UserError(f"{folder / split}.{missing[0]}: no such file (nor .gz or .zst){others}")
         if not missing:

@@ -283,7 +283,7 @@ def _rules(drop: str | Sequence[str]) -> tuple[Drop, ...]:
 
 def _part(text: str) -> tuple[int, int]:
     """The two numbers of a shard such as ``1/8``. Raises UserError for other text."""
-    match = re.fullmatch(r"(\d+)/(\d+)", text)
+    match = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9})", text)
     if not match or not 1 <= int(match[1]) <= int(match[2]):
         raise UserError(f"`shard` {text}: expected PART/PARTS, as in 1/8")
     return int(match[1]), int(match[2])

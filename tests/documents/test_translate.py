@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 from random import Random
+from unicodedata import normalize
 
 import numpy as np
 import pytest
@@ -256,6 +257,15 @@ def test_what_has_no_words_of_its_own_is_not_translated() -> None:
 )
 def test_placeholders_are_found_with_the_letters_that_belong_to_them(text: str, found: list[str]) -> None:
     assert [text[start:end] for start, end in find(text, [PLACEHOLDERS])] == found
+
+
+@pytest.mark.parametrize("of_pattern", ["NFC", "NFD"])
+@pytest.mark.parametrize("of_text", ["NFC", "NFD"])
+def test_a_pattern_matches_text_in_every_normal_form(of_text: str, of_pattern: str) -> None:
+    text = normalize(of_text, "Él, Ñandú: 한국 ệ 12")  # type: ignore[arg-type]
+    written = [normalize(of_pattern, pattern) for pattern in ("Ñandú", "[éÉ]l", "한.", "ệ", "[0-9]+")]  # type: ignore[arg-type]
+    found = [normalize("NFC", text[start:end]) for start, end in find(text, patterns(written))]
+    assert found == ["Él", "Ñandú", "한국", "ệ", "12"]
 
 
 def test_a_pattern_that_is_none_is_refused() -> None:
