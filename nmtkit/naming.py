@@ -12,6 +12,7 @@ _BOTH = re.compile(  # en-PT-BR may be of en-PT and BR
     rf"(.+)\.({_BESIDE_HYPHEN}|{_WITH_REGION}(?=-[a-z]))-({_BESIDE_HYPHEN}|{_WITH_REGION})\.(?i:tsv|csv|tmx)"
 )
 _COMPRESSED = re.compile(r"\.(?:gz|zst)$")
+NO_LANGUAGES = ("bpe", "raw", "src", "tgt", "tok")  # unless they are given: Bauni, Rawang, ... have these codes
 _NOT_LANGUAGES = ("csv", "gz", "tmx", "tsv", "txt", "xml", "zst")
 
 

@@ -63,7 +63,7 @@ def read(path: Path) -> Found:
     if options["share_input_output_embed"]:
         notes.insert(0, "embeddings and output layer no longer share their weights")
     text = _text(file.parent, languages)
-    return found("fairseq", "convs2s-wmt15", model, _SEARCH, file, weights, src, tgt, text, notes)
+    return found("fairseq", "convs2s-wmt15", model, _SEARCH, (file, file), weights, src, tgt, text, notes)
 
 
 def _checkpoints(folder: Path) -> list[Path]:

@@ -88,26 +88,28 @@ class Options:
 
 
 def found(
-    toolkit: str, preset: str, model: Mapping[str, Any], search: Mapping[str, Any], where: Path,
+    toolkit: str, preset: str, model: Mapping[str, Any], search: Mapping[str, Any], where: tuple[Path, Path],
     weights: Tensors, src: Words, tgt: Words, text: tuple[Prep, Mapping[str, bytes], Sequence[str]],
     notes: Sequence[str],
 ) -> Found:  # fmt: skip
     """The model whose parameters were found in ``weights``: training settings are those of the family's preset.
 
     model, search: the toolkit's settings as plain values. text: settings, files and notes of text processing. notes:
-    others. Raises UserError, beginning with ``where``, for invalid values.
+    others. Raises UserError for invalid values of the model or of search, beginning with their file in ``where``.
     """
     prep, files, of_text = text
     title = f"{weights.path.name} of {toolkit}"
     values = {
         "paper": {"title": title, "section": "-", "task": "-", "score": None, "parameters": None},
         "data": {"segmentation": prep.src.segmentation, "src_vocab": len(src), "tgt_vocab": len(tgt)},
-        "search": search,
     }
+    without_search = merge(load_preset(preset), values) | {"model": model}
+    of_model, of_search = map(str, where)
+    build_experiment(without_search, of_model)
     return Found(
         toolkit,
         (*of_text, *dict.fromkeys((*src.notes, *tgt.notes)), *notes),
-        build_experiment(merge(load_preset(preset), values) | {"model": model}, str(where)),
+        build_experiment(merge(without_search, {"search": search}), of_search),
         weights.found,
         src.vocabulary,
         tgt.vocabulary,

@@ -43,7 +43,8 @@ def read(path: Path) -> Found:
     preset, model = _architecture(weights, src, tgt)
     text, notes = segmentation(decoder.path.parent, vocabularies), decoder.not_applied(_NEUTRAL)
     toolkit = f"Marian {str(weights.options.values.get('version', '')).partition(' ')[0]}".strip()  # Marian v1.12.43
-    return found(toolkit, preset, model, decoder.search(), decoder.path, weights, src, tgt, text, notes)
+    where = weights.path, decoder.path
+    return found(toolkit, preset, model, decoder.search(), where, weights, src, tgt, text, notes)
 
 
 def _architecture(weights: Weights, src: Words, tgt: Words) -> tuple[str, dict[str, Any]]:

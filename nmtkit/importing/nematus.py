@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nmtkit import naming
 from nmtkit.data.foreign import check_encodable
 from nmtkit.errors import UserError
 from nmtkit.folders import SIDES
@@ -86,7 +87,8 @@ def read(path: Path) -> Found:
     if options.values["weight_normalisation"]:
         notes.insert(0, "weight normalisation is part of the weights now, and is not trained on")
     text = _text(file.parent, options.values["dictionaries"])
-    return found("Nematus", "nematus-baseline", model, _SEARCH, file, weights, src, tgt, text, notes)
+    where = _path_of_options(file), file
+    return found("Nematus", "nematus-baseline", model, _SEARCH, where, weights, src, tgt, text, notes)
 
 
 def _candidates(path: Path) -> list[Path]:
@@ -95,9 +97,14 @@ def _candidates(path: Path) -> list[Path]:
     return [file for file in files if (arrays := set(names(file))) >= _OURS and OPTIONS not in arrays]
 
 
+def _path_of_options(file: Path) -> Path:
+    """The file of options beside a file of weights."""
+    return file.with_name(f"{file.name}.json")
+
+
 def _options(file: Path) -> Options:
     """The options of a file of weights. Raises UserError for values that nmtkit cannot represent."""
-    path = file.with_name(f"{file.name}.json")
+    path = _path_of_options(file)
     given = read_json(path, "Nematus writes it beside the weights; copy it there")
     if "source_vocab_size" in given:
         given = {"model_version": 0.1} | {_IN_TENSORFLOW.get(name, name): value for name, value in given.items()}
@@ -270,7 +277,7 @@ def _swap_chains(found: dict[str, Tensor], model: Mapping[str, Any]) -> None:
 def _text(folder: Path, dictionaries: Sequence[object]) -> tuple[Prep, dict[str, bytes], list[str]]:
     """The settings and files for text processing, and notes on them."""
     named = [re.search(r"(?:^|[._-])([a-z]{2,3})\.json$", str(name)) for name in dictionaries]
-    languages = [name[1] if name else "und" for name in named]
+    languages = [name[1] if name and name[1] not in naming.NO_LANGUAGES else "und" for name in named]
     patterns = "*.bpe", "*.codes", "bpe.model"
     codes = sorted(path for pattern in patterns for path in folder.glob(pattern) if path.is_file())
     if len(codes) > 1:
@@ -300,5 +307,6 @@ def _text(folder: Path, dictionaries: Sequence[object]) -> tuple[Prep, dict[str,
     joint, which = len({*codes}) < 2, " and ".join(path.name for path in codes)
     if codes and joint:
         which = f"{codes[0].name} for both sides"
-    segmentation = f"BPE, {which}" if codes else "none, because there is no *.bpe"
+    none = "none, because there is no *.bpe, *.codes, bpe.model or pair of bpe.model.LANGUAGE"
+    segmentation = f"BPE, {which}" if codes else none
     return Prep(src, tgt, joint=joint), files, [f"tokenisation: {tokens}", f"segmentation: {segmentation}"]

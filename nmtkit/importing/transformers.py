@@ -78,7 +78,7 @@ def read(path: Path) -> Found:
     model = weights.model(config, tied, src, tgt)
     text = segmentation(folder, vocabularies)
     notes = config.not_applied(_NEUTRAL | {"bad_words_ids": [[config.values.get("pad_token_id")]]})
-    where = config.generation if _SEARCH & config.overridden.keys() else config.path
+    where = config.path, config.generation if _SEARCH & config.overridden.keys() else config.path
     toolkit, search = "transformers' Marian", config.search()
     return found(toolkit, "transformer-base", model, search, where, weights, src, tgt, text, notes)
 

@@ -30,7 +30,6 @@ from nmtkit.text.tables import warn_of_odd_rows
 from nmtkit.writing import real_path
 
 NO_WORDS = "no pair of the development set has words on both sides"
-_NO_LANGUAGES = (*SIDES, "raw", "tok")  # at the end of a name
 
 log = logging.getLogger(__name__)
 
@@ -286,7 +285,7 @@ def has_training_text(folder: Path) -> bool:
 def language_of(path: Path) -> str:
     """The language at the end of a name: fr for corpus.fr.gz or memory.tmx:fr. Raises UserError if there is none."""
     _check_side(path)
-    if not (language := naming.ending(path)) or language in _NO_LANGUAGES:
+    if not (language := naming.ending(path)) or language in naming.NO_LANGUAGES:
         raise UserError(f"{path}: its name does not end in a language; give `src_lang` and `tgt_lang`")
     return language
 
@@ -300,6 +299,6 @@ def warn_of_other_languages(files: Files, src: str, tgt: str) -> None:
     """Warn of file names that end in another language than the one that is read."""
     for side, path, language in zip(SIDES, files, (src, tgt), strict=True):
         named = naming.ending(path)
-        if named and named not in _NO_LANGUAGES and text_in({named: path}, language) is None:
+        if named and named not in naming.NO_LANGUAGES and text_in({named: path}, language) is None:
             remedy = f"name another file, or add `{side}_lang` {language} if this is the right one"
             log.warning(f"{path}: its name ends in {named}, but it is read as {language}; {remedy}")

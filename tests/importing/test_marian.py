@@ -282,6 +282,7 @@ OPTIONS = {
     "dec-depth": (3, "option dec-depth: 3 cannot be imported, only 2"),
     "enc-depth": (0, "option enc-depth: 0 is not a number from 1 to 1,000,000"),
     "transformer-dim-ffn": (13, r"tensor encoder_l1_ffn_W1: shape \(8, 12\), expected \(8, 13\)"),
+    "transformer-heads": (3, "model.heads: a width of 8 cannot be divided by 3"),
     "tied-embeddings-all": (False, "tensor encoder_Wemb: missing"),
 }  # fmt: skip
 RECURRENT = {

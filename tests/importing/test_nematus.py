@@ -80,7 +80,7 @@ def test_the_command_says_what_it_found_and_what_comes_next(
     assert said[0].startswith("Nematus: bideep (embedding 8, hidden 10,")
     assert said[1] == "languages: en to de"
     assert said[2] == "vocabularies: 19 + 17 words with the four symbols"
-    assert "segmentation: none, because there is no *.bpe" in said
+    assert "segmentation: none, because there is no *.bpe, *.codes, bpe.model or pair of bpe.model.LANGUAGE" in said
     assert "parameters in model.npz: 10,299" in said or any("parameters in model.npz" in line for line in said)
     assert said[-1] == "next: nmtkit translate -m ours < in.txt > out.txt"
     Path("in.txt").write_text("en2 en3 en4\n\nen9\n")
@@ -99,13 +99,23 @@ def test_of_several_files_of_bpe_none_is_chosen(tmp_path: Path) -> None:
         nmtkit_package.import_model(file, output=tmp_path / "ours")
 
 
+def test_the_kind_of_a_dictionary_is_not_its_language(tmp_path: Path) -> None:
+    file = write(tmp_path / "theirs", "bideep")
+    options = file.with_name("model.npz.json")
+    named = json.loads(options.read_text())["dictionaries"]
+    for name, kind in zip(named, ("bpe", "src"), strict=True):
+        file.with_name(Path(name).name).rename(file.with_name(f"vocab.{kind}.json"))
+        options.write_text(options.read_text().replace(name, f"vocab.{kind}.json"))
+    assert (read(file).prep.src.language, read(file).prep.tgt.language) == ("und", "und")
+
+
 @pytest.mark.parametrize(
     ("codes", "said"),
     [
         (["ende.bpe"], "BPE, ende.bpe for both sides"),
         (["bpe.model"], "BPE, bpe.model for both sides"),
         (["bpe.model.en", "bpe.model.de"], "BPE, bpe.model.en and bpe.model.de"),
-        (["bpe.model.en"], "none, because there is no *.bpe"),
+        (["bpe.model.en"], "none, because there is no *.bpe, *.codes, bpe.model or pair of bpe.model.LANGUAGE"),
     ],
 )
 def test_bpe_codes_have_the_names_of_edinburghs_systems(codes: list[str], said: str, tmp_path: Path) -> None:
