@@ -176,7 +176,10 @@ def rows(path: Path) -> Iterator[list[bytes]]:
             yield [re.sub(r"[\r\n]+", " ", cell).encode("utf-8", "surrogateescape") for cell in cells]
     except csv.Error as error:
         parse_line(next(_lines_of_file(path)), path, 1)  # in UTF-16, lines end within a character
-        remedy = CARRIAGE_RETURN if "new-line character" in str(error) else f"not valid CSV: {error}; export it again"
+        whole = ", or quote the whole cell and double its own marks" if "expected after" in str(error) else ""
+        remedy = f"not valid CSV: {error}; export it again{whole}"
+        if "new-line character" in str(error):
+            remedy = CARRIAGE_RETURN
         raise UserError(f"{path}:{end + 1 + bool(named)}: {remedy}") from None
 
 

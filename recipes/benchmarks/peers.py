@@ -44,7 +44,7 @@ FIGURES = Path("figures.jsonl")
 WARM = 2  # reports that are not counted
 PASS = 363  # updates of 80 sentences in an epoch
 PASSES = 3  # epochs of models whose translations have their own lengths
-THREADS = os.environ["OMP_NUM_THREADS"]
+THREADS = os.environ.setdefault("OMP_NUM_THREADS", "1")
 DEVICE = os.environ.get("DEVICE", "cpu")
 GPU = DEVICE == "cuda"
 BATCH = int(os.environ.get("BATCH", "80"))  # sentences
@@ -308,4 +308,7 @@ if __name__ == "__main__":
         "train": train, "translate": translate, "learn": learn, "command": command, "table": table,
         "systems": lambda: print("\n".join(SYSTEMS)),
     }  # fmt: skip
-    verbs[sys.argv[1]](*sys.argv[2:])
+    if {*sys.argv[1:]} - {"-h", "--help"}:
+        verbs[sys.argv[1]](*sys.argv[2:])
+    else:
+        print(__doc__)

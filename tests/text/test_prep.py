@@ -594,6 +594,7 @@ def test_rows_with_more_columns_than_the_first_are_warned_of(tmp_path: Path, cap
     [
         (b"a;b\n\nc\n", r"train\.en-fr\.csv: row 3 has 1 column, so no column 2; fix the row, or name another"),
         (b'a,b\n"c"d,e\n', r"train\.en-fr\.csv:2: not valid CSV: .*; export it again"),
+        (b'a,b\nc, "d" e\n', r"train\.en-fr\.csv:2: not valid CSV: .*; export it again, or quote the whole cell and"),
         (b'a,b\n"c,e\n', r"train\.en-fr\.csv:2: not valid CSV: unexpected end of data"),
         (b'a,b\n"c,e\nf,g\nh,i\n', r"train\.en-fr\.csv:2: not valid CSV: unexpected end of data"),
         (b'sep=,\na,b\n"c,e\nf,"g"\nh,i\n', r"train\.en-fr\.csv:3: not valid CSV: ',' expected"),
