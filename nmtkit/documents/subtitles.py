@@ -71,7 +71,7 @@ def read_vtt(data: bytes) -> Places:
 
 
 def _speakers(cue: _Cue) -> list[_Cue]:
-    """The words of each speaker in a cue; codes and the dash or name before them are copied."""
+    """The words of each speaker in a cue; codes before each line and the dash or name before them are copied."""
     turns = list[list[str]]()
     for line in filter(str.strip, cue.text.split("\n")):
         if not turns or _SPEAKER.match(line)[3] or line.startswith("<v"):
@@ -79,16 +79,19 @@ def _speakers(cue: _Cue) -> list[_Cue]:
         turns[-1].append(line)
     written = ["\n".join(lines) for lines in turns]
 
-    def put(number: int, codes: str, tags: str, name: str, text: str) -> None:
+    def put(number: int, codes: Sequence[str], tags: str, name: str, text: str) -> None:
         end = _SPEAKER.match(text).end(2) if tags else 0
-        written[number] = codes + text[:end] + name + text[end:]
+        lines = (text[:end] + name + text[end:]).split("\n")
+        before = [*codes[: len(lines) - 1], "".join(codes[len(lines) - 1 :])]
+        written[number] = "\n".join(map("".join, zip(before, lines, strict=True)))
         cue.put("\n".join(written))
 
     found = list[_Cue]()
     for number, lines in enumerate(turns):
-        pairs = itertools.pairwise(lines)
+        codes = [_SPEAKER.match(line)[1] for line in lines]
+        pairs = itertools.pairwise(lines := [*map(str.removeprefix, lines, codes)])
         text = lines[0] + "".join(space_between(tagged(a).text, tagged(b).text) + b for a, b in pairs)
-        codes, tags, name = (begin := _SPEAKER.match(text)).groups("")
+        _, tags, name = (begin := _SPEAKER.match(text)).groups("")
         write = partial(put, number, codes, tags, name)
         found.append(cue._replace(text=tags + text[begin.end() :], put=write, lines=len(lines), spoken=name != ""))
     return found

@@ -77,6 +77,7 @@ def test_speakers_of_a_cue_are_translated_apart_and_keep_their_dashes() -> None:
         ("<v a>Hello</v>\n<v b>You", ["Hello", "You"]),
         ("- <v a>Hello\n- <i>you</i> there", ["Hello", "you there"]),
         ("{\\an8}Hello\nyou", ["Hello you"]),
+        ("{\\an8}<i>Hello</i>\n{\\an8}{\\b1}<i>you there</i>", ["Hello you there"]),
         ("HE SAID: GO", ["HE SAID: GO"]),
         ("It was twenty\nto NINE: late", ["It was twenty to NINE: late"]),
     ],
@@ -148,6 +149,12 @@ def test_times_numbers_and_positions_stay() -> None:
     written = capitals("a.srt", srt("{\\an8}one <font color='red'>two</font>."))
     assert written.decode() == srt("{\\an8}ONE <font color='red'>TWO</font>.").decode()
     assert capitals("a.srt").splitlines()[0] == b"7"
+
+
+def test_the_codes_of_a_line_stay_where_the_translation_has_fewer_lines() -> None:
+    file = read("a.srt", srt("{\\an8}one\n{\\b1}two\n{\\i1}three"))
+    assert cues(file.write([Segment("y")])) == ["{\\an8}{\\b1}{\\i1}y"]
+    assert cues(file.write([Segment("un deux")])) == ["{\\an8}un\n{\\b1}{\\i1}deux"]
 
 
 def test_lines_of_windows_and_byte_order_marks_stay() -> None:
