@@ -136,6 +136,8 @@ def translate(
             raise UserError(f"{input}: is a binary file, which a terminal cannot show; name an output file (--output)")
         write_document(DocumentOptions(input, output, request, **vars(options)))
         return
+    if output.lower().endswith((*ARCHIVES, ".pdf")):
+        raise UserError(f"--output {output}: lines of text do not make a document; end its name in .txt")
     if options.lexicon and not request.replace_unk and request.shortlist is None and not options.keep:
         raise UserError(
             "--lexicon: is for unknown words, a shortlist or --keep; add --replace-unk, --shortlist or --keep"

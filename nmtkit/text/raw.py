@@ -138,14 +138,14 @@ def _check_file(path: Path) -> None:
     if not file.exists():
         whole = Path(str(file).rpartition(":")[0])
         if ":" in file.name and whole.exists():
-            _check_side(whole)
+            check_side(whole)
         raise UserError(f"{file}: no such file")
-    _check_side(path)
+    check_side(path)
     if not file.is_file():
         raise UserError(f"{file}: not a regular file, but prep must read it more than once; copy it to a file")
 
 
-def _check_side(path: Path) -> None:
+def check_side(path: Path) -> None:
     """Raise UserError for a table, a translation memory or a folder without the column or language to read."""
     file, side = file_of(path)
     if side is None and file.is_dir():
@@ -284,7 +284,7 @@ def has_training_text(folder: Path) -> bool:
 
 def language_of(path: Path) -> str:
     """The language at the end of a name: fr for corpus.fr.gz or memory.tmx:fr. Raises UserError if there is none."""
-    _check_side(path)
+    check_side(path)
     if not (language := naming.ending(path)) or language in naming.NO_LANGUAGES:
         raise UserError(f"{path}: its name does not end in a language; give `src_lang` and `tgt_lang`")
     return language

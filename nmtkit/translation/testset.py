@@ -17,6 +17,7 @@ from nmtkit.machine.progress import progress
 from nmtkit.ops.precision import Precision
 from nmtkit.search.ensemble import Ensemble
 from nmtkit.text.manifest import reference_files
+from nmtkit.text.raw import check_side
 from nmtkit.text.settings import Side, in_form, load_prep
 from nmtkit.translation import loading
 from nmtkit.translation.request import Request
@@ -55,9 +56,12 @@ def read_set(texts: Sequence[Path | str | Sequence[str]]) -> list[list[str]]:
     """The lines of corresponding texts: those of files, or given lines.
 
     Raises UserError if one is empty or has another length, with the file and both numbers of lines, if a given
-    line is not text, and if two are standard input.
+    line is not text, if two are standard input, and for a table or memory without the column or language to read.
     """
-    check_read_once(text for text in texts if isinstance(text, Path | str))
+    files = [text for text in texts if isinstance(text, Path | str)]
+    check_read_once(files)
+    for file in files:
+        check_side(Path(file))
     # In memory, because test sets are small and compared several times.
     names = [text_name(text, number) for number, text in enumerate(texts, 1)]
     read = [

@@ -57,6 +57,16 @@ def test_scores_are_those_of_the_metrics_on_moses_words_and_on_plain_text(nmtkit
     ]
 
 
+@pytest.mark.parametrize(("name", "side"), [("hyp.tsv", "a table; name a column"), ("hyp.tmx", "a translation memory")])
+def test_a_file_with_both_sides_is_no_translation(nmtkit: Run, name: str, side: str) -> None:
+    write("ref", HYP)
+    write(name, HYP)
+    for files in ([name, "ref"], ["ref", name]):
+        status, out, err = nmtkit("score", *files)
+        assert (status, out) == (1, "")
+        assert err.startswith(f"nmtkit: error: {name}: {side}")
+
+
 def test_the_table_has_a_line_per_system_and_a_signature_per_metric(nmtkit: Run) -> None:
     write("one.txt", HYP)
     write("runs/two.txt", REF)

@@ -411,6 +411,7 @@ def test_a_model_without_attention_cannot_align(folder: Path, filtered: Callable
         (["--attention", "x.npz", "--n-best", "2"], "--attention: is for the best translation only"),
         (["--attention", "x.json"], "--attention x.json: must be an .npz file; choose a name that ends in .npz"),
         (["--prefix", "none.txt"], "none.txt: cannot be read"),
+        (["-o", "x.DOCX"], "--output x.DOCX: lines of text do not make a document; end its name in .txt"),
         (["--weights", "1,x"], "--weights 1,x: expected one number for each model, such as 2,1,1"),
         (["-m", "run", "-m", "run", "--weights", "1,0"], "--weights: 0 is not a number above 0"),
         (["--weights", "1"], "--combine and --weights are for an ensemble; name several models"),

@@ -91,6 +91,12 @@ def test_the_command_says_what_it_found_and_what_comes_next(
         assert translated.out.count("\n") == 3
 
 
+def test_a_model_of_nmtkit_itself_needs_no_import(tmp_path: Path) -> None:
+    nmtkit_package.import_model(write(tmp_path / "theirs", "bideep"), output=tmp_path / "ours")
+    with pytest.raises(UserError, match="ours: is a model of nmtkit already; use it as it is"):
+        nmtkit_package.import_model(tmp_path / "ours", output=tmp_path / "again")
+
+
 def test_of_several_files_of_bpe_none_is_chosen(tmp_path: Path) -> None:
     file = write(tmp_path / "theirs", "bideep")
     for name in ("a.bpe", "b.codes"):
