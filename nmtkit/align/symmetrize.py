@@ -30,7 +30,7 @@ def symmetrized(heuristic: Heuristic, forward: Iterable[Link], reverse: Iterable
                 src.add(s)
                 tgt.add(t)
 
-    places, before = sorted(union, key=_by_target), -1
+    places, before = sorted(union, key=lambda link: link[::-1]), -1  # by target word, like Koehn's program
     while len(links) > before:  # an added link can have neighbours itself
         before = len(links)
         for s, t in places:
@@ -39,10 +39,5 @@ def symmetrized(heuristic: Heuristic, forward: Iterable[Link], reverse: Iterable
     if heuristic == "grow-diag-final":
         # In the order of Koehn's program: a word aligned by the first direction is no longer unaligned for the second.
         for direction in (forward, reverse):
-            add_new_words(sorted(direction, key=_by_target))
+            add_new_words(sorted(direction))
     return sorted(links)
-
-
-def _by_target(link: Link) -> Link:
-    """Sort key: target word, then source word, the order of Koehn's program."""
-    return link[::-1]
