@@ -69,6 +69,16 @@ def test_the_error_of_eflomal_is_passed_on(align: Callable[[str], None]) -> None
         align("import sys; print('Traceback\\nout of luck', file=sys.stderr); sys.exit(3)")
 
 
+def test_an_error_of_eflomal_need_not_be_utf_8(align: Callable[[str], None]) -> None:
+    with pytest.raises(UserError, match="failed with status 1: pas de m\ufffdmoire; fix that"):
+        align("import sys; sys.stderr.buffer.write(b'pas de m\\xe9moire\\n'); sys.exit(1)")
+
+
+def test_an_aligner_that_fails_after_its_last_line_is_an_error(align: Callable[[str], None]) -> None:
+    with pytest.raises(UserError, match="failed with status 1: disk full"):
+        align("import sys; [open(path, 'w').write('0-0\\n' * 2) for path in sys.argv[7::2]]; sys.exit('disk full')")
+
+
 @pytest.mark.parametrize("code", ["pass", "import sys; [open(path, 'w').write('0-0\\n') for path in sys.argv[7::2]]"])
 def test_an_aligner_that_omits_lines_is_an_error(align: Callable[[str], None], code: str) -> None:
     with pytest.raises(UserError, match="failed with status 0: no message"):

@@ -1,5 +1,5 @@
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -7,8 +7,29 @@ import pytest
 
 from nmtkit.cli.serve import shortest_names
 from nmtkit.errors import UserError
+from nmtkit.serving import server
+from nmtkit.serving.search import Description, Offer
 
 Run = Callable[..., Any]
+
+
+@pytest.fixture
+def served(nmtkit: Run, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[dict[str, Offer], bool, str]]:
+    """What the command line offers, whether texts are split, and its messages; no model is loaded."""
+    asked = list[Any]()
+
+    def run(_: Any, ready: Callable[..., None], offers: Sequence[Offer], *others: Any) -> None:
+        ready([Description(each.name, "en", "fr", 1, 1.0, True, 5, False, ()) for each in offers])
+        asked[:] = {each.name: each for each in offers}, others[2]
+
+    monkeypatch.setattr(server, "run", run)
+
+    def serve(*arguments: str) -> tuple[dict[str, Offer], bool, str]:
+        done = nmtkit("serve", "--port", 0, "--precision", "float32", *arguments)
+        assert done.status == 0, done.err
+        return *asked, done.err
+
+    return serve
 
 
 @pytest.mark.parametrize("key", ["", " key", "schlüssel", "a\nb"])
@@ -30,6 +51,26 @@ def test_an_origin_that_no_browser_sends_is_refused(nmtkit: Run, origin: str) ->
 def test_models_that_are_offered_side_by_side_are_not_combined(nmtkit: Run, option: str) -> None:
     complaint = "nmtkit: error: --combine and --weights are for an ensemble; add --ensemble, or leave them out\n"
     assert nmtkit("serve", "-m", "one", "-m", "two", option) == (1, "", complaint)
+
+
+def test_an_ensemble_may_be_combined_as_the_user_wishes(served: Run) -> None:
+    together, _, _ = served("-m", "one", "-m", "two", "--ensemble", "--weights=2,1")
+    assert list(together) == ["ensemble"]
+    assert together["ensemble"].models[:4] == ((Path("one"), Path("two")), "auto", None, (2.0, 1.0))
+    folder, _, _ = served("-m", "averaged", "--combine=logprob")  # which may be that of an ensemble
+    assert folder["averaged"].models[:3] == ((Path("averaged"),), "auto", "logprob")
+
+
+def test_texts_are_split_into_sentences_unless_the_user_declines(served: Run) -> None:
+    assert [served(*arguments)[1] for arguments in ((), ("--split",), ("--no-split",))] == [True, True, False]
+
+
+def test_who_serves_others_without_a_key_is_warned(served: Run) -> None:
+    warning = "anyone who can reach this address can translate; use --api-key to require a key"
+    everyone = ("--host", "0.0.0.0")
+    assert warning in served(*everyone)[2]
+    assert warning not in served()[2]
+    assert warning not in served(*everyone, "--api-key", "secret")[2]
 
 
 def test_a_port_that_no_address_has_is_refused(nmtkit: Run) -> None:
