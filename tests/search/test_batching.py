@@ -1,6 +1,6 @@
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -58,6 +58,7 @@ def test_an_empty_sentence_is_translated_without_asking_the_model() -> None:
 
 
 @given(st.lists(st.integers(0, 200), max_size=100), st.integers(1, 500))
+@example([19] * 10, 190)  # exactly the budget, but for the EOS of each
 def test_batches_hold_every_sentence_once_within_the_budget(lengths: list[int], max_tokens: int) -> None:
     batches = list(token_batches(lengths, max_tokens))
     assert sorted(i for batch in batches for i in batch) == [i for i, length in enumerate(lengths) if length]

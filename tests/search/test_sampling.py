@@ -76,6 +76,9 @@ def test_a_sample_is_as_long_as_the_settings_allow_for_its_source() -> None:
     assert len(found.ids) == 7
 
 
-def test_a_broken_model_is_an_error() -> None:
+@pytest.mark.parametrize("word", [EOS, 3, 4])
+def test_a_broken_model_is_an_error(word: int) -> None:
+    chances = [0.1, 0.1, 0.4, 0.2, 0.2]
+    chances[word] = math.nan
     with pytest.raises(UserError, match="are NaN"):
-        draw(Constant(0.1, 0.1, math.nan, 0.4), [4])
+        draw(Constant(*chances), [4])

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import Tensor, nn
 
 from nmtkit.data.corpus import Corpus
 from nmtkit.errors import UserError
@@ -29,6 +30,19 @@ def test_a_nan_loss_stops_the_run_and_its_origin_is_named(data: Path, tmp_path: 
     remedy = f"or delete {run.folder.checkpoint(2)} and continue from step-1"
     with pytest.raises(UserError, match=remedy):
         loop.train(run, validations([]))
+
+
+def test_the_origin_of_a_nan_that_depends_on_dropout_is_found(data: Path, tmp_path: Path) -> None:
+    run, first = small_run(small_experiment(), Corpus.open(data, "train"), tmp_path), list[Tensor]()
+
+    def broken(module: nn.Module, given: object, output: Tensor) -> Tensor:
+        first.append(output.detach())
+        return output * float("nan") if torch.equal(output, first[0]) else output
+
+    run.model.get_submodule("encoder.columns.0.recurrent.1").register_forward_hook(broken)
+    with pytest.raises(UserError, match=r"first in the output of encoder\.columns\.0\.recurrent\.1; "):
+        loop.train(run, validations([]))
+    assert len(first) == 2
 
 
 def test_weights_that_diverged_in_the_last_update_before_a_validation_get_a_remedy(data: Path, tmp_path: Path) -> None:

@@ -62,6 +62,16 @@ def test_a_plain_line_without_a_known_total_has_no_time_left(
     assert shown(None, clock, caplog) == ["update 57  loss 3.0"]
 
 
+def test_a_plain_line_before_the_first_update_has_no_time_left(
+    clock: list[float], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    with display.display(1257, 50) as line:  # of a run stopped in a validation, which is then repeated
+        clock[0] += display.PLAIN_SECONDS
+        line.show(50, "dev 3.0")
+    assert caplog.messages == ["update 50/1257  dev 3.0"]
+
+
 def test_the_progress_line_has_the_last_validation_and_the_patience_left(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -74,6 +84,16 @@ def test_the_progress_line_has_the_last_validation_and_the_patience_left(
     assert len(said) == len([*shown, "validating", outcome])
     for pattern, line in zip([*shown, "validating", outcome], said, strict=True):
         assert re.fullmatch(pattern, line)
+
+
+@pytest.mark.parametrize("setting", ["stop_metric", "best_metric"])
+def test_the_progress_line_has_the_chrf2_that_stops_a_run_or_ranks_its_checkpoints(
+    setting: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(display.Display, "show", lambda self, update, facts: said.append(facts.strip()))
+    trained(tmp_path, data, max_updates=1, **{setting: "chrf2"})
+    assert re.fullmatch(r"dev \d\.\d{3} chrF2 (\d+\.\d\d)  best .*", said[-1])
 
 
 def test_on_a_terminal_a_finished_bar_does_not_say_that_it_is_validating(

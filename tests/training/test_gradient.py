@@ -210,6 +210,18 @@ def test_micro_batches_before_the_one_that_does_not_fit_into_memory_count_once(
     torch.testing.assert_close(others, gradients)
 
 
+def test_what_is_dropped_does_not_depend_on_where_memory_ran_out(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    corpus, rows = Corpus.open(data, "train"), torch.arange(20).numpy()
+    memory, run, found = Memory(monkeypatch, 12), small_run(small_experiment(), corpus), []
+    for parts in ([rows], [rows[:4], rows[4:]], [rows[:10], rows[10:]]):
+        run.seed_dropout()
+        accumulate(run, rows, [collate(corpus, part) for part in parts])
+        found.append([p.grad.clone() for p in run.model.parameters() if p.grad is not None])
+    assert memory.passes == [20, 10, 10, 4, 16, 10, 10, 10, 10]
+    assert all(map(torch.equal, found[0], found[2]))
+    assert all(map(torch.equal, found[1], found[2]))
+
+
 def test_a_single_pair_that_fits_into_memory_is_not_halved_any_further(
     data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

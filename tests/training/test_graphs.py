@@ -16,6 +16,7 @@ from nmtkit.data.corpus import Corpus
 from nmtkit.errors import UserError
 from nmtkit.kernels import door
 from nmtkit.training import graphs
+from nmtkit.training.diagnosis import check_gradient
 from nmtkit.training.gradient import accumulate, micro_batches, read
 from nmtkit.training.graphs import Graphs, graphs_for
 from nmtkit.training.loss import summed_loss
@@ -149,6 +150,20 @@ def test_batches_that_differ_only_in_the_length_of_the_target_have_different_gra
     src, mask, tgt, _ = collate(corpus, np.arange(5), coarse=True)
     lengths = [found.hidden(model, src, mask, part).shape[1] for part in (tgt, tgt, tgt[:, :-1])]
     assert lengths == [tgt.shape[1], tgt.shape[1], tgt.shape[1] - 1]
+
+
+def test_the_origin_of_a_nan_is_sought_without_graphs_which_do_not_call_modules(
+    data: Path, recorded: list[str]
+) -> None:
+    run, rows = run_of("rnnsearch", Corpus.open(data, "train"), 0.0, Graphs()), np.zeros(60, int)
+    micro = micro_batches(run, rows)
+    accumulate(run, rows, micro)
+    assert recorded == ["forward", "backward"]  # all have one shape
+    run.model.get_submodule("embedding.src").register_forward_hook(lambda module, given, output: output * float("nan"))
+    broken = read(accumulate(run, rows, micro), torch.tensor(float("nan")))
+    with pytest.raises(UserError, match=r"first in the output of embedding\.src; "):
+        check_gradient(run, rows, broken)
+    assert len(recorded) == 2
 
 
 def test_no_more_graphs_are_recorded_than_allowed(data: Path, recorded: list[str]) -> None:
