@@ -124,6 +124,14 @@ def test_a_shortlist_has_the_precision_too(preset: str, precision: Products) -> 
     assert (near.exp() - exact.exp()).abs().max() < 0.1
 
 
+@every_architecture
+def test_logits_in_bfloat16_take_half_the_memory(preset: str) -> None:
+    searched = toy_model(preset).for_search("bfloat16")
+    hidden = torch.ones(2, searched.output.weight.shape[1])
+    assert searched.logits(hidden).dtype == torch.bfloat16
+    assert searched.over(torch.arange(6)).logits(hidden).dtype == torch.bfloat16
+
+
 @torch.inference_mode()
 def test_results_in_bfloat16_may_be_multiplied_by_a_weight_that_is_not_converted(
     monkeypatch: pytest.MonkeyPatch,

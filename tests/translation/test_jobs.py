@@ -5,7 +5,8 @@ import shutil
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from types import SimpleNamespace
+from typing import Any, ClassVar, cast
 
 import pytest
 import torch
@@ -16,9 +17,20 @@ from nmtkit.models.base import ForSearch, Seq2Seq
 from nmtkit.ops import precision
 from nmtkit.ops.precision import Products
 from nmtkit.translation import jobs, loading
-from nmtkit.translation.jobs import LEAST, SHARE, Models, Window, answers, parts, translate_window, translator_of
+from nmtkit.translation.jobs import (
+    LEAST,
+    SHARE,
+    Models,
+    Window,
+    answers,
+    parts,
+    processes_for,
+    translate_window,
+    translator_of,
+)
 from nmtkit.translation.request import Request
 from nmtkit.translation.stream import LARGEST_WINDOW
+from nmtkit.translation.translator import Translator
 from tests.echo import write_model
 
 OLD = Path(__file__).parents[1] / "training" / "made_by_0.1" / "run"
@@ -69,6 +81,13 @@ def texts(windows: list[Window], count: int) -> list[str]:
     job: Any = repeat
     found = answers(job, iter(windows), count, lambda: True, copies=False)
     return [translations[0] for best in found for translations in best]
+
+
+def test_each_core_has_a_process_if_half_the_memory_can_hold_their_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "available_cores", lambda: 64)
+    monkeypatch.setattr(jobs.memory, "installed_memory", lambda: 8 << 30)
+    for device, size, count in (("cpu", 64 << 20, 64), ("cpu", 1 << 30, 4), ("cpu", 9 << 30, 1), ("cuda", 1, 1)):
+        assert processes_for(cast(Translator, SimpleNamespace(model_bytes=size, device=torch.device(device)))) == count
 
 
 def test_translations_are_in_order_whichever_process_made_them(crowd: type[Crowd]) -> None:
