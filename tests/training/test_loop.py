@@ -148,10 +148,20 @@ def test_a_run_stopped_by_a_signal_after_an_update_is_resumed_exactly(
     assert metrics(tmp_path / "stopped") == metrics(tmp_path / "whole")
 
 
+@pytest.mark.parametrize("repeated", [False, True])
 def test_a_signal_during_a_validation_stops_the_run_before_another_update(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    repeated: bool, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     validated = loop._validate
+
+    def killed(*arguments: Any) -> Any:
+        raise KeyboardInterrupt
+
+    if repeated:  # at the start of a resumed run
+        with monkeypatch.context() as patch:
+            patch.setattr(loop, "_validate", killed)
+            with pytest.raises(KeyboardInterrupt):
+                trained(tmp_path / "stopped", data, valid_every=5)
 
     def signalled(*arguments: Any) -> Any:
         os.kill(os.getpid(), signal.SIGTERM)
@@ -174,6 +184,11 @@ def test_other_references_of_the_development_set_are_refused(data: Path, tmp_pat
     with pytest.raises(UserError, match=r"the run there differs, see above: text dev\.raw\.tgt;"):
         trained(tmp_path / "run", data, max_updates=2)
     reference.write_text(before)
+    further = data / "dev.raw.tgt1"
+    further.write_text(before)
+    with pytest.raises(UserError, match=r"the run there differs, see above: text dev\.raw\.tgt1;"):
+        trained(tmp_path / "run", data, max_updates=2)
+    further.unlink()
     texts = json.loads((tmp_path / "run" / "data.json").read_text())
     del texts["dev.raw.tgt"]  # as in older versions
     (tmp_path / "run" / "data.json").write_text(json.dumps(texts))
@@ -341,17 +356,21 @@ def test_dropout_and_search_may_change_and_the_order_of_the_data_may_not(data: P
         trained(tmp_path, data, optimizer={"name": "sgd"})
 
 
-def test_a_run_is_not_resumed_with_another_text(data: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["train.src", "dev.tgt", "test.tgt"])
+def test_a_run_is_not_resumed_with_another_text_except_of_the_test_set(data: Path, tmp_path: Path, name: str) -> None:
     trained(tmp_path / "run", data, max_updates=2)
     other = tmp_path / "other"
     shutil.copytree(data, other)
     ids = json.loads((other / "ids.json").read_text())
     manifest = json.loads((other / "manifest.json").read_text())
     for files, key in ((ids["files"], "text"), (manifest["files"], "sha256")):
-        files["train.src"][key] = "of another text"
+        files[name][key] = "of another text"
     (other / "ids.json").write_text(json.dumps(ids))
     (other / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(UserError, match=r"differs, see above: text train\.src; restore these"):
+    if name == "test.tgt":
+        assert trained(tmp_path / "run", other, max_updates=3).update == 3
+        return
+    with pytest.raises(UserError, match=rf"differs, see above: text {re.escape(name)}; restore these"):
         trained(tmp_path / "run", other)
 
 

@@ -39,6 +39,13 @@ def test_a_second_ctrl_c_stops_immediately() -> None:
     assert waited
 
 
+def test_a_second_sigterm_waits_for_the_end_of_the_update_too() -> None:
+    with stop_signals() as received:
+        for _ in range(2):
+            os.kill(os.getpid(), signal.SIGTERM)
+        assert received == [signal.SIGTERM] * 2
+
+
 def test_after_a_run_signals_do_what_they_did_before() -> None:
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = [signal.getsignal(number) for number in numbers]

@@ -422,7 +422,7 @@ def test_unknown_words_after_a_prefix_are_replaced(translator: Translator) -> No
     assert (plain.text, replaced.text, replaced.replaced) == ("z <unk> b", "z X b", [Replacement(1, 1, True)])
 
 
-def test_no_name_is_copied_into_a_prefix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_name_is_copied_into_a_prefix_or_a_term(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     guesses = Guesses("a low@@ er b", [0, 1, 3, 4, 5])
     monkeypatch.setattr(loading, "load_model", lambda *_: (guesses, SimpleNamespace(search=Search(beam_size=2))))
     folder = write_folder(tmp_path / "run")
@@ -432,6 +432,10 @@ def test_no_name_is_copied_into_a_prefix(tmp_path: Path, monkeypatch: pytest.Mon
     for prefix in ("", "a", "a low@@", "a low@@ er"):
         [[best]] = translator.answer(["a X@@ y@@ z b"], request, [prefix])
         assert best.text == ("a low@@ er b" if "low" in prefix else "a Xyz b")
+    [[best]] = translator.answer(
+        ["a X@@ y@@ z b"], Request(replace_unk=True, terms=(("X@@ y@@ z", "low@@ er"),), tokenized=True)
+    )
+    assert best.text == "a low@@ er b"
 
 
 def test_attention_is_kept_when_requested(translator: Translator) -> None:
