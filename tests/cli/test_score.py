@@ -15,8 +15,10 @@ from nmtkit.align.posunk import Unknown
 from nmtkit.evaluation.bleu import TEXT_METRICS, WORD_METRICS, score
 from nmtkit.text.pipeline import TextPipeline
 from nmtkit.text.settings import Side, Tokenizer
+from nmtkit.translation import loading
 from nmtkit.translation.request import Request
 from nmtkit.translation.testset import describe
+from tests.echo import load_echo, write_folder
 
 HYP = ["The cat sat on the mat.", "Hello, big world, it's me!", "", "It rains cats and dogs today."]
 REF = ["The cat sat on a mat.", "Hello, big world, it's me!", "Blank.", "It rains cats and dogs Today."]
@@ -527,6 +529,16 @@ def test_a_model_is_also_measured_by_length_unknown_words_and_cross_entropy(
     table = nmtkit("score").out
     assert "\nbits per token        1.0000\n" in table
     assert f" tokens, {system['cross_entropy']['unknown']} of them unknown\n" in table
+
+
+def test_no_name_is_unknown_to_a_model_of_subwords(nmtkit: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loading, "load_model", load_echo)
+    write_folder(Path("run"))
+    write("data/test.raw.src", ["a Cab b", "a lower"])
+    write("data/test.raw.tgt", ["a Cab b", "a lower"])
+    [system] = json.loads(nmtkit("score", "--json").out)["systems"]
+    assert system["names"]["total"] == 1
+    assert system["unknown_names"] is None
 
 
 def test_the_development_set_can_be_scored_instead(nmtkit: Run, model: SimpleNamespace) -> None:
