@@ -81,13 +81,15 @@ def test_a_damaged_file_is_reported_by_every_command_that_loads_the_model(
     load(models[kind], "cpu")
 
 
-def test_the_message_says_what_to_do(models: dict[str, Path]) -> None:
+def test_the_message_says_what_to_do(models: dict[str, Path], data: Path) -> None:
     (models["run"] / "vocab.tgt").write_text((models["run"] / "vocab.tgt").read_text() + "new\t0\n")
     remedy = rf"vocab\.tgt: does not match its checksum: .* copy it again.*, delete {models['run']}/checksums\.json"
     with pytest.raises(UserError, match=remedy):
         load_model(models["run"], CPU)
     with pytest.raises(UserError, match=remedy):  # nor is the damage averaged
         averaging.average(ModelFolder(models["run"]), ModelFolder(models["average"]), [])
+    with pytest.raises(UserError, match=remedy):  # nor is the run resumed
+        run_experiment(small_experiment(max_updates=6, valid_every=2), data, models["run"], CPU)
     (models["run"] / "checksums.json").unlink()
     averaging.average(ModelFolder(models["run"]), ModelFolder(models["average"]), [])
 

@@ -33,6 +33,12 @@ def test_below_one_bleu_cross_entropy_ranks_checkpoints(data: Path, tmp_path: Pa
     assert [update for update, *_ in run_with(tmp_path, data, measured, keep_best=5).best] == [4, 5, 3, 2, 1]
 
 
+def test_the_best_value_shown_is_that_of_the_metric_that_ranks_it() -> None:
+    settings = small_experiment().training
+    shown = [Progress(best=[[1, bleu, 5.5]]).best_shown(settings) for bleu in (0.4, 20.31)]
+    assert shown == ["best cross-entropy 5.50", "best BLEU 20.31"]
+
+
 def test_patience_counts_validations_without_a_better_score(data: Path, tmp_path: Path) -> None:
     progress = run_with_scores(tmp_path, data, [1, 3, 2, 3, 9], patience=2)
     assert progress.update == 4  # 2 and 3 are no better than 3

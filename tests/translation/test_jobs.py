@@ -96,6 +96,21 @@ def test_translations_are_in_order_whichever_process_made_them(crowd: type[Crowd
     assert crowd.asked == [2]
 
 
+def test_the_parts_of_a_window_do_not_wait_for_the_next_line(
+    crowd: type[Crowd], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    readiness, job = list[bool](), cast(Any, repeat)
+
+    def noted(self: Crowd, function: Any, items: Iterator[Any], ready: Callable[[], bool]) -> Iterator[Any]:
+        for item in items:
+            readiness.append(ready())
+            yield function(item)
+
+    monkeypatch.setattr(crowd, "map", noted)
+    assert len(list(answers(job, iter([lines(3 * LEAST)] * 2), 3, lambda: False, copies=False))) == 2
+    assert readiness == [True, True, False] * 2
+
+
 def test_a_short_text_starts_no_process(crowd: type[Crowd]) -> None:
     texts([lines(1000)], 1)
     texts([lines(2 * LEAST - 1)], 2)
