@@ -311,10 +311,13 @@ def test_a_resumed_run_keeps_its_lexicon_if_the_data_folder_has_lost_it(prepared
     assert (prepared / "run" / "lexicon.tsv").exists()
 
 
-def test_tensorboard_has_the_complete_history_even_if_requested_later(prepared: Path, nmtkit: Nmtkit) -> None:
+@pytest.mark.parametrize("before", [(), ("--tensorboard",)])
+def test_tensorboard_has_the_complete_history_once_even_if_requested_later(
+    prepared: Path, nmtkit: Nmtkit, before: tuple[str, ...]
+) -> None:
     from tensorboard.backend.event_processing import event_accumulator
 
-    assert nmtkit(*TRAIN, "--max-epochs", 1).status == 0
+    assert nmtkit(*TRAIN, "--max-epochs", 1, *before).status == 0
     assert nmtkit(*TRAIN, "--tensorboard").status == 0
     written = event_accumulator.EventAccumulator(str(prepared / "run" / "tensorboard")).Reload()
     records = [json.loads(line) for line in (prepared / "run" / "metrics.jsonl").read_text().splitlines()]

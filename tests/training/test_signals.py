@@ -1,5 +1,6 @@
 """Signals that stop a run."""
 
+import logging
 import os
 import signal
 from concurrent.futures import ThreadPoolExecutor
@@ -39,11 +40,13 @@ def test_a_second_ctrl_c_stops_immediately() -> None:
     assert waited
 
 
-def test_a_second_sigterm_waits_for_the_end_of_the_update_too() -> None:
+def test_a_second_sigterm_waits_for_the_end_of_the_update_too(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
     with stop_signals() as received:
         for _ in range(2):
             os.kill(os.getpid(), signal.SIGTERM)
         assert received == [signal.SIGTERM] * 2
+    assert caplog.messages == ["stopping after this update; the same command resumes the run"]
 
 
 def test_after_a_run_signals_do_what_they_did_before() -> None:
