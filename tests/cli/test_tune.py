@@ -37,6 +37,8 @@ def test_a_model_without_attention_has_no_coverage_penalty_to_try_but_none(
     (data / "prep.yaml").write_text(settings.replace("language: en", "language: fr", 1))
     found = nmtkit("tune", "-m", "blind", "--betas", "0")
     assert (found.status, found.err) == (0, "blind translates en to en, but data is fr to en\n")
+    (tmp_path / "blind" / "prep.yaml").write_text((data / "prep.yaml").read_text())  # from fr to en, too
+    assert nmtkit("tune", "-m", "blind", "--betas", "0").err == ""
     (data / "prep.yaml").write_text(settings)
     found = nmtkit("tune", "-m", "blind", "--betas", "0", "-b", "7")  # the options for translate have this beam, too
     assert "best      --beam-size 7 --length-penalty none --coverage-penalty 0 " in found.out

@@ -84,6 +84,9 @@ def test_models_with_different_target_vocabularies_cannot_be_combined(models: li
     (models[2] / "prep.yaml").write_text(prep.replace("form: null", "form: NFD"))
     with pytest.raises(UserError, match="their target Unicode normal form is none and NFD; train them on one"):
         loading.write_ensemble([models[0], models[2]], tmp_path / "ens", "prob", None)
+    (models[2] / "prep.yaml").write_text(prep.replace("language: en", "language: de"))
+    with pytest.raises(UserError, match=r"their target language is en and de; train them on one data folder$"):
+        loading.write_ensemble([models[0], models[2]], tmp_path / "ens", "prob", None)
     assert not (tmp_path / "ens").exists()
 
 

@@ -1,5 +1,7 @@
 """Minimum Bayes risk decoding."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,6 +27,11 @@ def test_the_utility_is_sacrebleus_chrf2_of_a_sentence(hypothesis: str, referenc
 def test_only_the_shares_of_the_samples_count(hypothesis: str, samples: list[str], times: int) -> None:
     ours, expected = mbr.mean_counts([hypothesis]), mbr.mean_counts(samples)
     assert mbr.chrf(ours, mbr.mean_counts(samples * times)) == pytest.approx(mbr.chrf(ours, expected))
+
+
+def test_equally_good_hypotheses_keep_the_order_of_the_beam(translator: Translator) -> None:
+    beam = [replace(best, text=text) for [best] in translator.answer(["a"], Request()) for text in "bca"]
+    assert [str(best) for best in mbr.ranked(beam, ["d"])] == ["b", "c", "a"]
 
 
 @pytest.fixture(scope="module")

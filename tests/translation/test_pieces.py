@@ -41,6 +41,7 @@ def pieces(text: str, limit: int) -> list[str]:
         ("a b c d", 4, ["a b c d"]),
         ("a b c . d e", 5, ["a b c .", "d e"]),
         ('a b . " c d e', 5, ['a b . "', "c d e"]),  # the quote belongs to the sentence that it closes
+        ('a b c d " e', 4, ["a b c", 'd " e']),  # before a quote is no better than between any other words
         ("a b , c d e", 5, ["a b ,", "c d e"]),
         ("a , b . c d", 5, ["a , b .", "c d"]),
         ("a , b ። c d", 5, ["a , b ።", "c d"]),
