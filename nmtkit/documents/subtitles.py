@@ -42,6 +42,8 @@ class _Cue(NamedTuple):
 def read_srt(data: bytes) -> Places:
     """Read SubRip subtitles. Raises UserError if a part of the file is not a valid cue."""
     text = decoded(data)
+    if text.startswith("WEBVTT"):
+        raise UserError("is not a valid srt file: it is WebVTT; end its name in .vtt")
     try:
         file = list(srt.parse(text))
     except (srt.SRTParseError, ValueError, OverflowError) as error:

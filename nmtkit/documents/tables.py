@@ -85,7 +85,8 @@ def _places(data: bytes, columns: Sequence[str], pieces: list[str], delimiter: s
         elif column.isdecimal():
             raise UserError(f"has {counted(width, 'column')}, but no column {column[:20]}")
         else:
-            raise UserError(f"has no column {column[:80]!r}; its first row has {', '.join(header[:20])}")
+            each = "; give `columns` once for each column" if "," in column else ""
+            raise UserError(f"has no column {column[:80]!r}; its first row has {', '.join(header[:20])}{each}")
     places = Places(lambda: encoded("".join(pieces), data))
 
     def put(place: int, translated: str) -> None:

@@ -187,6 +187,8 @@ def test_settings_of_old_or_wrong_cues_of_webvtt_stay(settings: str) -> None:
 def test_files_that_are_no_subtitles_are_refused() -> None:
     with pytest.raises(UserError, match=r"^a\.srt: is not a valid srt file: Expected contiguous start of match"):
         read("a.srt", b"no times\nat all\n")
+    with pytest.raises(UserError, match=r"^a\.srt: is not a valid srt file: it is WebVTT; end its name in \.vtt$"):
+        read("a.srt", FILES["a.vtt"])
     with pytest.raises(UserError, match=r"^a\.vtt: is not a valid vtt file: Invalid format"):
         read("a.vtt", b"no times\n")
     with pytest.raises(UserError, match=r"^a\.vtt: is not a valid vtt file: "):

@@ -88,6 +88,7 @@ def test_what_is_not_said_or_not_there_is_refused() -> None:
     for columns, reason in (
         ((), "is a table; give `columns`, the names or numbers"),
         (("name",), "has no column 'name'; its first row has id, text"),
+        (("1,2",), "has no column '1,2'; its first row has id, text; give `columns` once for each column$"),
         (("3",), "has 2 columns, but no column 3"),
         (("0",), "has 2 columns, but no column 0"),
         (("9" * 5_000,), "has 2 columns, but no column 99999999999999999999$"),
