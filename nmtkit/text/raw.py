@@ -2,8 +2,9 @@
 
 import hashlib
 import logging
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import chain, count
+from itertools import chain, count, islice
 from pathlib import Path
 from typing import NamedTuple, cast
 from unicodedata import is_normalized
@@ -30,6 +31,12 @@ from nmtkit.text.tables import warn_of_odd_rows
 from nmtkit.writing import real_path
 
 NO_WORDS = "no pair of the development set has words on both sides"
+TOKENIZED = (
+    "looks tokenised: commas and full stops follow a space; a model of tokenised text translates plain text badly; "
+    "detokenise it first, for example with sacremoses -l {} detokenize"
+)
+_EXAMINED = 10_000  # lines at the beginning of a text
+_AFTER_SPACE, _AFTER_WORD = re.compile(r"\s[,.](?!\S)"), re.compile(r"\w[,.](?!\S)")
 
 log = logging.getLogger(__name__)
 
@@ -166,6 +173,17 @@ def pairs_of(files: Files) -> Iterator[tuple[str, str]]:
 def has_words(files: Files) -> bool:
     """True if any pair has words on both sides."""
     return any(src.split() and tgt.split() for src, tgt in pairs_of(files))
+
+
+def is_tokenized(lines: Sequence[str]) -> bool:
+    """Whether most commas and full stops at the ends of words follow a space, and more than one in a hundred lines."""
+    after_space, after_word = (sum(len(mark.findall(line)) for line in lines) for mark in (_AFTER_SPACE, _AFTER_WORD))
+    return after_space > max(after_word, len(lines) // 100)
+
+
+def looks_tokenized(path: Path) -> bool:
+    """Whether the beginning of a text is tokenised."""
+    return is_tokenized([*map(decode_line, islice(raw_lines(path), _EXAMINED), count(1))])
 
 
 def read(path: Path) -> Content:

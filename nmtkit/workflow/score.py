@@ -146,6 +146,7 @@ def _read_files(paths: Sequence[Text], ref_paths: Sequence[Text], options: Score
     from nmtkit.evaluation.subsets import unknown_free
     from nmtkit.text.moses import has_moses_rules
     from nmtkit.text.pipeline import TextPipeline, is_subword
+    from nmtkit.text.raw import is_tokenized
     from nmtkit.translation.testset import describe, read_set, text_name
 
     language, tokenized, source = options.language, options.tokenized, options.source
@@ -167,8 +168,7 @@ def _read_files(paths: Sequence[Text], ref_paths: Sequence[Text], options: Score
             )
     expected = forms[len(texts)]
     for name, hyps, form in zip(names, texts, forms[: len(texts)], strict=True):
-        # Most lines of tokenised text end in a separate full stop.
-        if not tokenized and 2 * sum(line.endswith(" .") for line in hyps) > len(hyps):
+        if not tokenized and is_tokenized(hyps):
             log.warning(
                 f"nmtkit: {name} looks tokenised, but plain text is expected; if it is tokenised, set `tokenized`"
             )

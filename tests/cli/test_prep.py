@@ -45,6 +45,27 @@ def test_the_number_of_merges_depends_on_the_side_whose_words_are_found(nmtkit: 
     assert "because the training text has 7 words a side;" in outcome.err
 
 
+def test_tokenised_text_is_warned_of_unless_the_tokenizer_treats_plain_text_alike(nmtkit: Run, folder: Path) -> None:
+    raw = folder / "raw"
+    (raw / "train").mkdir()
+    for language, lines in (("en", ENGLISH), ("fr", FRENCH)):
+        (raw / f"train.{language}").rename(raw / "train" / f"web.{language}")
+        tokenised = "".join(f"{line.removesuffix('.')} , oh .\n" for line in lines)
+        for name in ("train/bible", "test"):
+            (raw / f"{name}.{language}").write_text(tokenised, encoding="utf-8")
+    warnings = "".join(
+        f"raw/{name}.{language}: looks tokenised: commas and full stops follow a space; a model of tokenised text "
+        f"translates plain text badly; detokenise it first, for example with sacremoses -l {language} detokenize\n"
+        for name in ("train/bible", "test")
+        for language in ("en", "fr")
+    )
+    assert warnings in nmtkit("prep", "-s", "en", "-j1").err
+    assert warnings in nmtkit("prep", "-s", "en", "-j1", "--shard", "1/1", "-o", "part").err
+    for other in ("none", "moses"):
+        assert "looks tokenised" not in nmtkit("prep", "-s", "en", "-j1", "--tokenizer", other, "-o", other).err
+    assert nmtkit("prep", "-s", "en", "-j1", "--tokenizer", "en=moses", "-o", "one").err.count("looks tokenised") == 2
+
+
 def test_without_options_the_direction_is_asked_for(nmtkit: Run) -> None:
     assert nmtkit("prep") == (
         1,

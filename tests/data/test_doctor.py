@@ -75,6 +75,17 @@ def test_faults_in_a_folder_of_texts_are_found_in_their_files(tmp_path: Path) ->
     ]
 
 
+def test_tokenised_text_is_a_finding_and_plain_text_with_french_punctuation_is_not(tmp_path: Path) -> None:
+    sides = corpus(tmp_path)
+    sides["train"] = tuple([line + b" , oui . Pourquoi : oh ?" for line in side] for side in sides["train"])  # type: ignore[assignment]
+    sides["test"] = tuple([line + b" : oui, non. Pourquoi ?" for line in side] for side in sides["test"])  # type: ignore[assignment]
+    assert [str(finding) for finding in examine(tmp_path, sides)] == [
+        f"{tmp_path}/train.{language}: looks tokenised: commas and full stops follow a space; a model of tokenised "
+        f"text translates plain text badly; detokenise it first, for example with sacremoses -l {language} detokenize"
+        for language in ("en", "fr")
+    ]
+
+
 def test_rows_of_csv_are_examined_as_those_of_a_table(tmp_path: Path) -> None:
     rows = [f'{src.decode()};"{tgt.decode()}; oui"' for src, tgt in zip(*text(200, 1), strict=True)]
     rows[4], rows[9] = "source;target", f"{rows[9]};more"
