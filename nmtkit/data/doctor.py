@@ -22,7 +22,7 @@ from nmtkit.lines import CARRIAGE_RETURN, at_line, conversion, parse_line, raw_l
 from nmtkit.text.hashes import pair_hash, repeated
 from nmtkit.text.manifest import read_json
 from nmtkit.text.pipeline import CONTROL
-from nmtkit.text.raw import NO_WORDS, TOKENIZED, Files, has_words, looks_tokenized, pairs_of
+from nmtkit.text.raw import NO_WORDS, Files, already_split, has_words, pairs_of
 from nmtkit.text.round_trip import ENOUGH, describe_loss
 from nmtkit.text.rules import characters
 from nmtkit.text.scripts import WITHOUT_SPACES, base_language, wrong_script
@@ -83,8 +83,8 @@ def examine_text(raw: Mapping[str, Files], src: str, tgt: str) -> list[Finding]:
         return list(findings.values())
     for text in (text for split in raw for text in texts[split]):
         for path, language in zip(text, (src, tgt), strict=True):
-            if looks_tokenized(path):
-                findings[path, TOKENIZED] = Finding(path, TOKENIZED.format(language))
+            if found := already_split(path, language):
+                findings[path, found[1]] = Finding(path, found[1])
     languages = _Languages(raw["train"], src, tgt)
     heldout: dict[bytes, tuple[Path, int]] = {}
     for split in SPLITS[1:]:

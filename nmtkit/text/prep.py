@@ -31,7 +31,7 @@ from nmtkit.text.manifest import (
 )
 from nmtkit.text.moses import has_moses_rules
 from nmtkit.text.pipeline import TextPipeline, copy_prep
-from nmtkit.text.raw import TOKENIZED, Files, check_outside, input_files, looks_tokenized
+from nmtkit.text.raw import Files, already_split, check_outside, input_files
 from nmtkit.text.round_trip import round_trip, sample
 from nmtkit.text.settings import AS_GIVEN, Cleaning, Prep, SetOptions, load_prep
 from nmtkit.text.work import CHUNK_LINES, Work, join_lines, remove, split_lines, vocabularies
@@ -70,7 +70,7 @@ def prepare(
             raise UserError(f"{keep_rejected}: is a file of the data folder; choose another `keep_rejected`")
     with Workers(workers) as pool, Work.open(raw, folder, prep, pool, held_out, like) as work:
         _warn_of_languages(prep)
-        _warn_of_tokenized(work)
+        _warn_of_split(work)
         if merge:
             _check_merge(work)
         else:
@@ -97,7 +97,7 @@ def prepare_part(
     """
     with Workers(workers) as pool, Work.open(raw, folder, prep, pool, held_out, like, shared=True) as work:
         _warn_of_languages(prep)
-        _warn_of_tokenized(work)
+        _warn_of_split(work)
         clean_shards(work, part)
     done = sum(map(work.is_clean, work.shards))
     return f"{work.folder}: {done} of {len(work.shards)} shards are done; when all are done, run nmtkit prep --merge"
@@ -143,13 +143,15 @@ def _warn_of_languages(prep: Prep) -> None:
             log.warning(f"language {side.language}: {problem}; use `tokenizer` reversible")
 
 
-def _warn_of_tokenized(work: Work) -> None:
-    """Warn of tokenised text that would be tokenised again, with its spaces, by the reversible tokenizer."""
+def _warn_of_split(work: Work) -> None:
+    """Warn of text that is split into words or subwords already, and would be split again together with the marks."""
     given = [text for split, files in work.raw.items() if split not in work.held_out.sizes for text in files.texts]
     for text in given:
         for side, path in zip(work.prep.sides.values(), text, strict=True):
-            if side.tokenizer == "reversible" and not side.command and looks_tokenized(path):
-                log.warning(f"{path}: {TOKENIZED.format(side.language)}")
+            found, what = already_split(path, side.language) or (None, "")
+            again = {"words": side.tokenizer == "reversible", "subwords": side.segmentation != "words", None: False}
+            if again[found] and not side.command:
+                log.warning(f"{path}: {what}")
 
 
 def _finish(work: Work, keep_rejected: Path | None) -> PrepReport:

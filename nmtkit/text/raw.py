@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain, count, islice
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import Literal, NamedTuple, cast
 from unicodedata import is_normalized
 
 from nmtkit import naming
@@ -31,12 +31,14 @@ from nmtkit.text.tables import warn_of_odd_rows
 from nmtkit.writing import real_path
 
 NO_WORDS = "no pair of the development set has words on both sides"
-TOKENIZED = (
+_EXAMINED = 10_000  # lines at the beginning of a text
+_AFTER_SPACE, _AFTER_WORD = re.compile(r"\s[,.](?!\S)"), re.compile(r"\w[,.](?!\S)")
+_TOKENIZED = (
     "looks tokenised: commas and full stops follow a space; a model of tokenised text translates plain text badly; "
     "detokenise it first, for example with sacremoses -l {} detokenize"
 )
-_EXAMINED = 10_000  # lines at the beginning of a text
-_AFTER_SPACE, _AFTER_WORD = re.compile(r"\s[,.](?!\S)"), re.compile(r"\w[,.](?!\S)")
+_SEGMENTED = "looks segmented into subwords, with {} in most lines; join them first, for example with {}"
+_JOINED_BY = {"@@ ": "sed 's/@@ //g'", "▁": "sed 's/ //g; s/▁/ /g; s/^ //'"}  # BPE and SentencePiece
 
 log = logging.getLogger(__name__)
 
@@ -181,9 +183,13 @@ def is_tokenized(lines: Sequence[str]) -> bool:
     return after_space > max(after_word, len(lines) // 100)
 
 
-def looks_tokenized(path: Path) -> bool:
-    """Whether the beginning of a text is tokenised."""
-    return is_tokenized([*map(decode_line, islice(raw_lines(path), _EXAMINED), count(1))])
+def already_split(path: Path, language: str) -> tuple[Literal["words", "subwords"], str] | None:
+    """Whether the beginning of a text is split into words or subwords already, and a description with the remedy."""
+    lines = [*map(decode_line, islice(raw_lines(path), _EXAMINED), count(1))]
+    for mark, command in _JOINED_BY.items():
+        if 2 * sum(mark in line for line in lines) > len(lines):
+            return "subwords", _SEGMENTED.format(mark.strip(), command)
+    return ("words", _TOKENIZED.format(language)) if is_tokenized(lines) else None
 
 
 def read(path: Path) -> Content:

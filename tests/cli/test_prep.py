@@ -1,4 +1,5 @@
 import json
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -64,6 +65,27 @@ def test_tokenised_text_is_warned_of_unless_the_tokenizer_treats_plain_text_alik
     for other in ("none", "moses"):
         assert "looks tokenised" not in nmtkit("prep", "-s", "en", "-j1", "--tokenizer", other, "-o", other).err
     assert nmtkit("prep", "-s", "en", "-j1", "--tokenizer", "en=moses", "-o", "one").err.count("looks tokenised") == 2
+
+
+@pytest.mark.parametrize(
+    ("mark", "written", "command"),
+    [
+        ("@@", "The c@@ at i@@ s here .", "sed 's/@@ //g'"),
+        ("▁", "▁The ▁c at ▁is ▁here .", "sed 's/ //g; s/▁/ /g; s/^ //'"),
+    ],
+)
+def test_text_in_subwords_is_warned_of_unless_its_words_are_not_split_and_the_remedy_works(
+    nmtkit: Run, folder: Path, mark: str, written: str, command: str
+) -> None:
+    (folder / "raw" / "train.en").write_text(f"{written}\n" * 3, encoding="utf-8")
+    warning = f"raw/train.en: looks segmented into subwords, with {mark} in most lines; join them first, for example "
+    for options in ((), ("--tokenizer", "none")):
+        said = nmtkit("prep", "-s", "en", "-j1", *options, "-o", "".join(options) or "data").err
+        assert f"{warning}with {command}\n" in said
+        assert "looks tokenised" not in said
+    assert "looks" not in nmtkit("prep", "-s", "en", "-j1", "--words", "--tokenizer", "none", "-o", "words").err
+    joined = subprocess.run(f"{command} raw/train.en", shell=True, capture_output=True, text=True, check=True)
+    assert joined.stdout.startswith("The cat is here")
 
 
 def test_without_options_the_direction_is_asked_for(nmtkit: Run) -> None:
