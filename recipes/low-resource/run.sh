@@ -43,7 +43,13 @@ for language in "${languages[@]}"; do
         check_lines "$language/corpora/$set.es" "$language/corpora/$set.$language"
     done
     for side in es "$language"; do
-        collect "$language/train.$side" 2000 "$language/corpora/train.$side"
+        train=$language/corpora/train.$side
+        case $language in
+            nah | oto | tar)  # whose training text is tokenised, unlike the development set
+                sacremoses -q -l "$side" detokenize < "$train" > "$train.plain"
+                train=$train.plain ;;
+        esac
+        collect "$language/train.$side" 2000 "$train"
         collect "$language/test.$side" 20 "$language/corpora/dev.$side"
     done
 done
