@@ -41,6 +41,7 @@ log = logging.getLogger(__name__)
 BEST = Request()  # the best translation of each line
 DOCUMENTS = "Documents"  # group of the help
 SHOWN = 5  # characters that training never saw
+_ENOUGH, _UNLIKE = 10, 0.8  # commas and full stops; difference between the shares that follow a space
 NUMBER = r"\d+([.,:]\d+)*"  # a pattern to recommend
 
 
@@ -130,6 +131,7 @@ def translate_windows(
     pairs = starmap(_pair, enumerate(lines, 1))
     grouped = windows(pairs, ready, LARGEST_WINDOW)
     translated = answers(partial(translate_window, models, request), grouped, jobs, ready, copies=copies)
+    translated = _warn_of_spaces(translated, translator)
     if request.replace_unk or translator.sources[0].pipeline.segmenter is None:
         return translated
     advise = not options.keep and not _refusing_keep(request)
@@ -143,6 +145,35 @@ def _pair(number: int, line: str | tuple[str, str]) -> tuple[str, str]:
     if isinstance(line, Sequence) and len(line) == 2:
         return line[0], line[1]
     raise UserError(f"`lines`: number {number} is {line!r}, not text")
+
+
+def _warn_of_spaces(
+    windows: "Iterator[list[list[Translation]]]", translator: "Translator"
+) -> "Iterator[list[list[Translation]]]":
+    """The windows; at the end, warn if one of the text and the training text is tokenised, and the other is not.
+
+    Only the reversible tokenizer keeps the spaces before commas and full stops.
+    """
+    from nmtkit.text.reversible import JOINER
+
+    source, after_space, after_word = translator.sources[0], (",", "."), (f"{JOINER},", f"{JOINER}.")
+    either = frozenset(after_space + after_word)
+    known = zip(source.vocab.words, source.vocab.counts, strict=True)
+    trained, given = Counter({word: count for word, count in known if word in either}), Counter[str]()
+    for window in windows:
+        words = chain.from_iterable(source.pipeline.words(best[0].source) for best in window)
+        given.update(filter(either.__contains__, words))
+        yield window
+    marks = [sum(counts[mark] for mark in either) for counts in (given, trained)]
+    if min(marks) < _ENOUGH:
+        return
+    here, there = (
+        sum(counts[mark] for mark in after_space) / n for counts, n in zip((given, trained), marks, strict=True)
+    )
+    if abs(here - there) > _UNLIKE:
+        text = f"{here:.0%} of the commas and full stops follow a space, but {there:.0%} in the training text"
+        remedy = "detokenise" if here > there else "tokenise"
+        log.warning(f"{text} of {translator.name}: translations will be bad; {remedy} the text first")
 
 
 def _warn_of_unseen(

@@ -269,6 +269,35 @@ def test_digits_that_the_model_never_saw_can_be_copied_as_the_warning_says(filte
     assert filtered(b"a 7 B\n", "--keep", pattern).err == "1 line with characters that run never saw: B\n"
 
 
+@pytest.mark.parametrize("segmentation", ["words", "bpe"])
+def test_text_is_warned_of_that_is_tokenised_unlike_the_training_text_or_the_other_way_round(
+    folder: Path, filtered: Callable[..., Any], segmentation: str
+) -> None:
+    settings = (folder / "run" / "prep.yaml").read_text()
+    settings = settings.replace("tokenizer: none", "tokenizer: reversible")
+    (folder / "run" / "prep.yaml").write_text(settings.replace("segmentation: bpe", f"segmentation: {segmentation}"))
+    vocabulary = (folder / "run" / "vocab.src").read_text()
+    plain, tokenised = b"a, b.\n" * 5, b"a , b .\n" * 5
+    for trained_on, marks, other, told in (
+        (
+            plain,
+            "\uffed,\t60\n\uffed.\t40\n,\t2\n",
+            tokenised,
+            "100% of the commas and full stops follow a space, but 2%",
+        ),
+        (tokenised, ",\t60\n.\t40\n", plain, "0% of the commas and full stops follow a space, but 100%"),
+    ):
+        rows = vocabulary.splitlines(keepends=True)
+        (folder / "run" / "vocab.src").write_text("".join(rows[: -marks.count("\t")]) + marks)
+        remedy = "detokenise" if other == tokenised else "tokenise"
+        warning = f"{told} in the training text of run: translations will be bad; {remedy} the text first\n"
+        assert warning in filtered(other).err
+        assert "follow a space" not in filtered(trained_on).err
+        assert "follow a space" not in filtered(other[: len(other) // 5 * 4]).err  # too few to judge by
+    (folder / "run" / "vocab.src").write_text(vocabulary)
+    assert "follow a space" not in filtered(tokenised).err + filtered(plain).err
+
+
 def test_languages_as_the_first_term_may_be_a_header(folder: Path, filtered: Callable[..., Any]) -> None:
     (folder / "terms.csv").write_text("en,en\nc,d\n")
     warning = filtered(b"a c\n", "--terms", "terms.csv").err
