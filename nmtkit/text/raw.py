@@ -37,7 +37,7 @@ _TOKENIZED = (
     "looks tokenised: commas and full stops follow a space; a model of tokenised text translates plain text badly; "
     "detokenise it first, for example with sacremoses -l {} detokenize"
 )
-_SEGMENTED = "looks segmented into subwords, with {} in most lines; join them first, for example with {}"
+_SEGMENTED = "looks segmented into subwords, with {} in many lines; join them first, for example with {}"
 _JOINED_BY = {"@@ ": "sed 's/@@ //g'", "▁": "sed 's/ //g; s/▁/ /g; s/^ //'"}  # BPE and SentencePiece
 
 log = logging.getLogger(__name__)
@@ -183,12 +183,19 @@ def is_tokenized(lines: Sequence[str]) -> bool:
     return after_space > max(after_word, len(lines) // 100)
 
 
+def segmented(lines: Sequence[str]) -> str | None:
+    """A description, with the remedy, of text that is segmented into subwords; None for other text."""
+    for mark, command in _JOINED_BY.items():
+        if 10 * sum(mark in line for line in lines) > len(lines):
+            return _SEGMENTED.format(mark.strip(), command)
+    return None
+
+
 def already_split(path: Path, language: str) -> tuple[Literal["words", "subwords"], str] | None:
     """Whether the beginning of a text is split into words or subwords already, and a description with the remedy."""
     lines = [*map(decode_line, islice(raw_lines(path), _EXAMINED), count(1))]
-    for mark, command in _JOINED_BY.items():
-        if 2 * sum(mark in line for line in lines) > len(lines):
-            return "subwords", _SEGMENTED.format(mark.strip(), command)
+    if what := segmented(lines):
+        return "subwords", what
     return ("words", _TOKENIZED.format(language)) if is_tokenized(lines) else None
 
 

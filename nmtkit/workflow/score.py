@@ -146,7 +146,7 @@ def _read_files(paths: Sequence[Text], ref_paths: Sequence[Text], options: Score
     from nmtkit.evaluation.subsets import unknown_free
     from nmtkit.text.moses import has_moses_rules
     from nmtkit.text.pipeline import TextPipeline, is_subword
-    from nmtkit.text.raw import is_tokenized
+    from nmtkit.text.raw import is_tokenized, segmented
     from nmtkit.translation.testset import describe, read_set, text_name
 
     language, tokenized, source = options.language, options.tokenized, options.source
@@ -160,6 +160,8 @@ def _read_files(paths: Sequence[Text], ref_paths: Sequence[Text], options: Score
     ref_names = [text_name(path, number) for number, path in enumerate(ref_paths, 1)]
     forms = [_form(lines) for lines in (*texts, *refs)]
     for name, lines, form in zip((*names, *ref_names), (*texts, *refs), forms, strict=True):
+        if what := segmented(lines):
+            log.warning(f"nmtkit: {name} {what}")
         main = form or "NFC"
         if others := sum(not is_normalized(main, line) for line in lines):
             log.warning(
@@ -168,7 +170,7 @@ def _read_files(paths: Sequence[Text], ref_paths: Sequence[Text], options: Score
             )
     expected = forms[len(texts)]
     for name, hyps, form in zip(names, texts, forms[: len(texts)], strict=True):
-        if not tokenized and is_tokenized(hyps):
+        if not (tokenized or segmented(hyps)) and is_tokenized(hyps):
             log.warning(
                 f"nmtkit: {name} looks tokenised, but plain text is expected; if it is tokenised, set `tokenized`"
             )

@@ -78,7 +78,7 @@ def test_text_in_subwords_is_warned_of_unless_its_words_are_not_split_and_the_re
     nmtkit: Run, folder: Path, mark: str, written: str, command: str
 ) -> None:
     (folder / "raw" / "train.en").write_text(f"{written}\n" * 3, encoding="utf-8")
-    warning = f"raw/train.en: looks segmented into subwords, with {mark} in most lines; join them first, for example "
+    warning = f"raw/train.en: looks segmented into subwords, with {mark} in many lines; join them first, for example "
     for options in ((), ("--tokenizer", "none")):
         said = nmtkit("prep", "-s", "en", "-j1", *options, "-o", "".join(options) or "data").err
         assert f"{warning}with {command}\n" in said

@@ -206,6 +206,16 @@ def test_text_that_looks_tokenised_gets_a_warning(nmtkit: Run) -> None:
     )
 
 
+@pytest.mark.parametrize("options", [("-l", "en"), ("--tokenized",)])
+def test_text_in_subwords_gets_a_warning_with_the_command_that_joins_them(
+    nmtkit: Run, options: tuple[str, ...]
+) -> None:
+    write("hyp", ["It ra@@ ins .", "It does not ra@@ in .", "Why ?"])
+    write("ref", ["It rains .", "It does not rain .", "Why ?"])
+    told = "looks segmented into subwords, with @@ in many lines; join them first, for example with sed 's/@@ //g'\n"
+    assert nmtkit("score", "hyp", "ref", *options).err == f"nmtkit: hyp {told}"
+
+
 @pytest.mark.parametrize(("hyp", "ref", "warned"), [("NFC", "NFD", True), ("NFD", "NFC", True), ("NFC", "NFC", False)])
 def test_text_in_another_normal_form_than_the_reference_gets_a_warning(
     nmtkit: Run, hyp: Literal["NFC", "NFD"], ref: Literal["NFC", "NFD"], warned: bool
