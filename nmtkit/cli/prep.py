@@ -32,9 +32,9 @@ def prep(
     lengths are left out, and with --drop also pairs with identical sides, in the wrong script, in the development or
     test set, or seen before. The number of pairs and the first line numbers for each rule are shown and kept in
     manifest.json. Development and test text keep every line. All settings are kept in prep.yaml, and nmtkit translate
-    applies them. Lengths are in tokenised words or, in a language without spaces between words that the tokenizer does
-    not segment, in characters. (--tokenizer none with BPE expects words; for Chinese without spaces, add --max-ratio
-    0.) With the default tokenizer, text is converted to the Unicode normal form of most training lines.
+    applies them. Lengths are counted in tokenised words, or in characters if the language has no spaces between words
+    and the tokenizer does not segment it. (--tokenizer none with BPE expects words; for Chinese without spaces, add
+    --max-ratio 0.) With the default tokenizer, text is converted to the Unicode normal form of most training lines.
 
     When a run is interrupted, the same command continues it. Machines that share a folder can split a large text; every
     part and the merge take the same options:

@@ -81,10 +81,10 @@ def _print(comparison: "Comparison", refs: list[str], options: ScoreOptions) -> 
         if system.forced is not None:
             rows = [[unit, f"{value:.4f}"] for unit, value in system.forced.units().items()]
             # Comparable only if it is computed on the same pairs.
-            limit = f" of at most {options.max_length} tokens a side" if options.max_length else ""
+            limit = f" of at most {options.max_length} tokens per side" if options.max_length else ""
             tokens = f"{counted(system.forced.sentences, 'sentence')}{limit}, {counted(system.forced.tokens, 'token')}"
             tokens += f", {system.forced.unknown:,} of them unknown" if system.forced.unknown else ""
-            _print_more(f"cross-entropy of the reference, end marks included: {tokens}", ["unit", "value"], rows)
+            _print_more(f"cross-entropy of the reference, EOS included: {tokens}", ["unit", "value"], rows)
 
 
 def _print_more(title: str, header: list[str], rows: list[list[str]]) -> None:

@@ -52,7 +52,7 @@ def serve(
       nmtkit serve -m rnnsearch -m bideep --port 8081
 
     Each model or ensemble is offered under the name of its folder, and the page shows two of them side by side.
-    Requests that arrive during a search are batched for the next one, taking a sentence of each in turn, so that a
+    Requests that arrive during a search are batched for the next one, a sentence from each in turn, so that a
     short text does not wait for a long one. Search options are defaults for requests that do not set them.
 
     POST /v1/translate takes JSON with a text or lines, and options of nmtkit translate by their names in Python

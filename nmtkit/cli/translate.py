@@ -86,8 +86,8 @@ def translate(
     begins a sentence or follows a colon, where other words have a capital, too. No name is copied from German and
     other languages that capitalise all nouns, nor with --unk-origin papers.
 
-    With --terms, if a line contains a source term, its translation contains one of the term's translations, which "|"
-    separates, as in "dog<TAB>chien|chienne"; further columns are comments. A term and its translation may be
+    With --terms, if a line contains a source term, its translation contains one of the term's translations, which
+    are separated by "|", as in "dog<TAB>chien|chienne"; further columns are comments. A term and its translation may be
     capitalised at the beginning of a sentence. Of overlapping terms, the one that begins first is used, and of those
     that begin at the same word, the longest. Words outside the vocabulary are written as in the file. --json has the
     form of each term in the translation, or null if the maximum length left no room.
@@ -102,11 +102,11 @@ def translate(
     scored in float32, unless --precision names another format.
 
     A document is translated with its formatting, paragraph by paragraph, and written when it is complete. Inline
-    markup, such as bold text and links, is put around the translations of its words, by attention and the lexicon of
-    nmtkit align, if there is one. Code, text marked as not to be translated, placeholders such as {name} and %1$s, URLs
-    and e-mail addresses are copied, each once; if the model omitted one, its position is a guess, and a warning names
-    the paragraph. --keep adds patterns to these, and also works on lines of text; there, the tokens and alignments in
-    the output are those of the model, which reads a name or a number in place of each copied text.
+    markup, such as bold text and links, is placed around the translations of its words, which are found by attention
+    and the lexicon of nmtkit align, if there is one. Code, text marked as not to be translated, placeholders such as
+    {name} and %1$s, URLs and e-mail addresses are copied, each once; if the model omitted one, its position is a guess,
+    and a warning names the paragraph. --keep adds patterns to these, and also works on lines of text. The model reads a
+    name or a number in place of each copied text, and the tokens and alignments in the output of lines contain these.
 
     A line of more tokens than --max-input-length is cut into pieces: at the end of a sentence, or else at other
     punctuation, or else between words. The translations of the pieces are joined.
@@ -116,7 +116,7 @@ def translate(
     """
     # Rules for options that only the command line has; Request has the others.
     if request.n_best and scores != "none":
-        raise UserError("--scores: an n-best list has scores already; leave it out")
+        raise UserError("--scores: an n-best list already has scores; leave it out")
     if request.n_best and attention:
         raise UserError("--attention: is for the best translation only; leave --n-best out")
     if file is not None and input != "-":

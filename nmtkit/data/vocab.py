@@ -72,7 +72,7 @@ class Vocabulary:
             if number <= len(SPELLINGS) and word != SPELLINGS[number - 1]:
                 raise UserError(f"{path}:{number}: expected the symbol {SPELLINGS[number - 1]}, found {word!r}")
             if word in lines:
-                raise UserError(f"{path}:{number}: the word {word!r} is in line {lines[word]} already")
+                raise UserError(f"{path}:{number}: the word {word!r} is already on line {lines[word]}")
             lines[word] = number
             counts.append(int(count))
         words = list(lines)

@@ -288,7 +288,7 @@ def _read_inline(source: Element) -> Segment:
 def read_tmx(data: bytes, languages: tuple[str, str]) -> Places:
     """Read a translation memory: each unit with a text in the source language gets one in the target language.
 
-    languages: source and target; ``text_in`` has the rule. A source text may be of another region than the model's.
+    languages: source and target; ``text_in`` has the rule. A source text may be from a region other than the model's.
     Raises UserError if the file is not TMX, or if a unit's source is in another language.
     """
     file, (source_language, language) = Xml(data), languages

@@ -112,7 +112,7 @@ class _Words:
         self.source_ends = [span.end for part in self.parts for span in part.source]
 
     def place(self, parent: _Element) -> None:
-        """Place the children of an element that is placed already."""
+        """Place the children of an element that is already placed."""
         low, high = parent.copies[0].first, parent.copies[-1].end
         owner = np.full(high - low, -2)  # of each word: the number of a child, -1 for none yet, -2 outside the parent
         for copy in parent.copies:

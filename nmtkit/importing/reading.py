@@ -30,7 +30,7 @@ def read(path: Path) -> Found:
     for file in sorted(path.glob("*")) if path.is_dir() else [path]:
         _explain(file)
     if ModelFolder(path).config.is_file():
-        raise UserError(f"{path}: is a model of nmtkit already; use it as it is")
+        raise UserError(f"{path}: is already a model of nmtkit; use it as it is")
     raise UserError(
         f"{path}: is not a model that nmtkit can import; give a folder or file of weights of Nematus or Marian (.npz), "
         "fairseq (.pt) or transformers (.safetensors, .bin)"

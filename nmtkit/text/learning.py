@@ -34,9 +34,9 @@ def choose_merges(work: Work) -> tuple[int, str]:
     for chunk in (chunk for shard in work.shards for side in sides for chunk in work.tokens(shard, side)):
         words += sum(map(len, split_lines(chunk)))
         if words >= len(sides) * most:  # more would not change the choice
-            return _MANY_MERGES, f"the training text has more than {most:,} words a side"
+            return _MANY_MERGES, f"the training text has more than {most:,} words per side"
     merges = next(merges for limit, merges in _MERGES if words < len(sides) * limit)
-    return merges, f"the training text has {words // len(sides):,} words a side"
+    return merges, f"the training text has {words // len(sides):,} words per side"
 
 
 def learn_truecasers(work: Work, kept: int) -> None:

@@ -144,7 +144,7 @@ def _warn_of_languages(prep: Prep) -> None:
 
 
 def _warn_of_split(work: Work) -> None:
-    """Warn of text that is split into words or subwords already, and would be split again together with the marks."""
+    """Warn of text that is already split into words or subwords, and would be split again together with the marks."""
     given = [text for split, files in work.raw.items() if split not in work.held_out.sizes for text in files.texts]
     for text in given:
         for side, path in zip(work.prep.sides.values(), text, strict=True):
@@ -172,7 +172,7 @@ def _finish(work: Work, keep_rejected: Path | None) -> PrepReport:
             old = is_data_file(path.name) or path.name in ALIGN_FILES
             if old and path.name not in made:
                 path.unlink()
-        # A run killed here may have moved some of them already.
+        # A run killed here may already have moved some of them.
         move_into_place(work.folder, work.output, [name for name in made if (work.folder / name).exists()])
         remove(work.folder)
     return PrepReport(work.output, work.prep, manifest)

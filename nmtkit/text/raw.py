@@ -192,7 +192,7 @@ def segmented(lines: Sequence[str]) -> str | None:
 
 
 def already_split(path: Path, language: str) -> tuple[Literal["words", "subwords"], str] | None:
-    """Whether the beginning of a text is split into words or subwords already, and a description with the remedy."""
+    """Whether the beginning of a text is already split into words or subwords, and a description with the remedy."""
     lines = [*map(decode_line, islice(raw_lines(path), _EXAMINED), count(1))]
     if what := segmented(lines):
         return "subwords", what
@@ -327,7 +327,7 @@ def names_swapped(files: Files, src: str, tgt: str) -> bool:
 
 
 def warn_of_other_languages(files: Files, src: str, tgt: str) -> None:
-    """Warn of file names that end in another language than the one that is read."""
+    """Warn of file names that end in a language other than the one that is read."""
     for side, path, language in zip(SIDES, files, (src, tgt), strict=True):
         named = naming.ending(path)
         if named and named not in naming.NO_LANGUAGES and text_in({named: path}, language) is None:

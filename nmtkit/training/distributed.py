@@ -61,7 +61,7 @@ def _number(name: str) -> int:
     """The value of torchrun's environment variable ``name``. Raises UserError if only some of them are set."""
     value = os.environ.get(name, "")
     if not value.isdecimal():
-        raise UserError(f"{name} is {value!r} beside WORLD_SIZE; start processes with torchrun, or unset WORLD_SIZE")
+        raise UserError(f"{name} is {value!r}, not a number; start processes with torchrun, or unset WORLD_SIZE")
     return int(value)
 
 

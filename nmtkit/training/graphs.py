@@ -67,14 +67,14 @@ class Graphs:
         return replayed
 
     def release(self) -> bool:
-        """Free the memory of all graphs after a batch did not fit beside them; returns whether there were any.
+        """Free the memory of all graphs after a batch did not fit into the rest; returns whether there were any.
 
         They are recorded again, but not after the second time.
         """
         if not self._recorded:
             return False
         again = "continuing without them, which is slower" if self._released else "recording them again"
-        log.warning("out of memory beside %d CUDA graphs; %s", len(self._recorded), again)
+        log.warning("out of memory with %d CUDA graphs; %s", len(self._recorded), again)
         self.clear()
         if self._released:
             self._most = 0

@@ -137,7 +137,7 @@ def write_ensemble(folders: Sequence[Path], output: Path, combine: Combine, weig
     if len(folders) < 2:
         raise UserError("an ensemble needs several models; name at least two")
     if output.exists() and any(output.iterdir()):
-        raise UserError(f"{output}: exists already; choose another `output` folder, or remove it")
+        raise UserError(f"{output}: already exists; choose another `output` folder, or remove it")
     # On the CPU, so that the check does not occupy a GPU.
     load(folders, "cpu", combine, weights, "float32")  # makes all checks of translation
     # Numbered, because runs in different folders may have the same name.

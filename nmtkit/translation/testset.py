@@ -106,7 +106,7 @@ def read_held_out(data: Path, split: SetName) -> HeldOut:
 
 
 def check_languages(translator: Translator, data: Path) -> None:
-    """Warn if a data folder has other languages than a model, or the same ones swapped."""
+    """Warn if the languages of a data folder are not those of a model, or are swapped."""
     prep = load_prep(data) if TextFiles(data).settings.exists() else None
     if prep and prep.languages != translator.languages:
         ours, theirs = map(" to ".join, (translator.languages, prep.languages))

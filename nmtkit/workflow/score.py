@@ -62,7 +62,7 @@ class ScoreOptions:
         "[default: the data folder's, or en]", FILES,
         names="--language -l"))
     tokenized: bool = option(False, Option(
-        "The files are tokenised already; compute tokenised BLEU only.", FILES))
+        "The files are already tokenised; compute tokenised BLEU only.", FILES))
     data: Path | str = option("data", DATA.within(OWN))
     model: Path | str = option("run", MODEL.within(OWN))
     checkpoint: str | int | None = option(None, CHECKPOINT.within(OWN))

@@ -69,7 +69,7 @@ def run(options: TrainOptions) -> "Progress":
     process trains in another thread, and KeyboardInterrupt, with everything saved, after Ctrl-C.
     """
     if not _TRAINING.acquire(blocking=False):
-        raise UserError("this process is training already, with the same log and random numbers; start another process")
+        raise UserError("this process is already training a model; start another process")
     with ExitStack() as stack:
         stack.callback(_TRAINING.release)
         experiment = plan(options)
@@ -90,7 +90,7 @@ def run(options: TrainOptions) -> "Progress":
         # First, because only one of several processes logs and writes.
         device = stack.enter_context(distributed.processes(choose_device(options.device)))
         first = not distributed.rank()
-        # A resumed run was warned already, and fine-tuning may be short.
+        # A resumed run was already warned, and fine-tuning may be short.
         if begin is None and first and not folder.updates() and (findings := examine_plan(experiment, data)):
             log.warning(f"this run is unlikely to work: {'; '.join(findings)}; {_remedy(options.model)}")
         board = TensorBoard(folder) if options.tensorboard else None

@@ -32,7 +32,9 @@ def test_raw_becomes_data_and_what_was_done_is_told_on_stderr(nmtkit: Run, folde
     assert "  train 2 of 3 pairs, " in outcome.err
     assert "    left out 1 for an empty side: line 3\n" in outcome.err
     assert "  test  3 pairs, " in outcome.err
-    assert "BPE with 2,000 merges, because the training text has 11 words a side; set --bpe for another" in outcome.err
+    assert (
+        "BPE with 2,000 merges, because the training text has 11 words per side; set --bpe for another" in outcome.err
+    )
     assert "  fr: 3 of 3 sampled lines detokenise exactly\n" in outcome.err
     own = {"normalize": False, "tokenizer": "reversible", "form": "NFC"}
     assert load_prep(folder / "data") == Prep(Side("en", **own), Side("fr", **own), merges=2000)  # type: ignore[arg-type]
@@ -43,7 +45,7 @@ def test_the_number_of_merges_depends_on_the_side_whose_words_are_found(nmtkit: 
     (folder / "en").write_text("my cat sleeps\nyour dog runs home\n", encoding="utf-8")
     (folder / "th").write_text("แมวของฉันนอน\nหมาของคุณวิ่ง กลับบ้าน\n", encoding="utf-8")
     outcome = nmtkit("prep", "--train", "en", "th", "-s", "en", "-t", "th", "-j1")
-    assert "because the training text has 7 words a side;" in outcome.err
+    assert "because the training text has 7 words per side;" in outcome.err
 
 
 def test_tokenised_text_is_warned_of_unless_the_tokenizer_treats_plain_text_alike(nmtkit: Run, folder: Path) -> None:

@@ -578,9 +578,7 @@ def test_long_and_blank_pairs_can_be_left_out_of_the_cross_entropy(nmtkit: Run, 
         assert (system["cross_entropy"]["sentences"], system["cross_entropy"]["tokens"]) == (sentences, tokens)
         assert system["cross_entropy"]["nats per sentence"] == pytest.approx(tokens * math.log(2) / sentences)
     table = nmtkit("score", "--max-length", "3").out
-    assert (
-        "cross-entropy of the reference, end marks included: 1 sentence of at most 3 tokens a side, 3 tokens" in table
-    )
+    assert "cross-entropy of the reference, EOS included: 1 sentence of at most 3 tokens per side, 3 tokens" in table
 
 
 def test_scores_are_printed_even_if_the_model_folder_is_read_only(nmtkit: Run, model: SimpleNamespace) -> None:

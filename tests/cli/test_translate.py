@@ -421,7 +421,7 @@ def test_a_model_without_attention_cannot_align(folder: Path, filtered: Callable
     [
         (["--n-best", "4"], "4 best translations need a beam size of at least 4, not 3"),
         (["--sample", "--n-best", "10001"], "--n-best: 10001 is not between 1 and 10000"),
-        (["--n-best", "2", "--scores", "sentence"], "--scores: an n-best list has scores already; leave it out"),
+        (["--n-best", "2", "--scores", "sentence"], "--scores: an n-best list already has scores; leave it out"),
         (["--score-reference", "x", "--n-best", "2"], "--score-reference: these are scored without a search"),
         (["--lexicon", "other"], "--lexicon: is for unknown words, a shortlist or --keep; add --replace-unk"),
         (["--unk-origin", "papers"], "--unk-origin: has no effect without --replace-unk; add it"),

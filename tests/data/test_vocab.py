@@ -78,8 +78,8 @@ def test_the_fingerprint_does_not_depend_on_counts() -> None:
 @pytest.mark.parametrize(
     ("rows", "line", "message"),
     [
-        (SYMBOLS + "the\t9\nthe\t8\n", 6, "the word 'the' is in line 5 already"),
-        (SYMBOLS + "the\t9\n<s>\t8\n", 6, "the word '<s>' is in line 2 already"),
+        (SYMBOLS + "the\t9\nthe\t8\n", 6, "the word 'the' is already on line 5"),
+        (SYMBOLS + "the\t9\n<s>\t8\n", 6, "the word '<s>' is already on line 2"),
         (SYMBOLS + "the\n", 5, "expected a word, a tab and a count, found 'the'"),
         (SYMBOLS + "the 9\n", 5, "expected a word, a tab and a count, found 'the 9'"),
         (SYMBOLS + "the\tmany\n", 5, "expected a word, a tab and a count"),

@@ -93,7 +93,7 @@ def test_the_command_says_what_it_found_and_what_comes_next(
 
 def test_a_model_of_nmtkit_itself_needs_no_import(tmp_path: Path) -> None:
     nmtkit_package.import_model(write(tmp_path / "theirs", "bideep"), output=tmp_path / "ours")
-    with pytest.raises(UserError, match="ours: is a model of nmtkit already; use it as it is"):
+    with pytest.raises(UserError, match="ours: is already a model of nmtkit; use it as it is"):
         nmtkit_package.import_model(tmp_path / "ours", output=tmp_path / "again")
 
 

@@ -190,8 +190,8 @@ def test_a_failing_process_ends_all_and_reports_why(data: Path, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("environment", "complaint"),
     [
-        ({"WORLD_SIZE": "two", "RANK": "0"}, "WORLD_SIZE is 'two' beside WORLD_SIZE; start processes with torchrun"),
-        ({"WORLD_SIZE": "2"}, "RANK is '' beside WORLD_SIZE; start processes with torchrun, or unset WORLD_SIZE"),
+        ({"WORLD_SIZE": "two", "RANK": "0"}, "WORLD_SIZE is 'two', not a number; start processes with torchrun"),
+        ({"WORLD_SIZE": "2"}, "RANK is '', not a number; start processes with torchrun, or unset WORLD_SIZE"),
         ({"WORLD_SIZE": "2", "RANK": "1", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"},
          "process 1 of 2 cannot reach the others: .*MASTER_ADDR expected"),
     ],

@@ -229,7 +229,7 @@ def test_a_batch_that_does_not_fit_beside_the_graphs_is_computed_without_them(
         assert sums.halvings == 0
     assert len(tried) == times
     assert len(recorded) == 4  # forward and backward, and again after the first time
-    said = [f"out of memory beside 1 CUDA graphs; {then}" for then in
+    said = [f"out of memory with 1 CUDA graphs; {then}" for then in
             ("recording them again", "continuing without them, which is slower")]  # fmt: skip
     assert caplog.messages == said[:times]
 

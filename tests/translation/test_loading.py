@@ -94,7 +94,7 @@ def test_an_ensemble_cannot_be_where_one_model_is_needed(models: list[Path], tmp
     loading.write_ensemble(models, tmp_path / "ens", "prob", None)
     with pytest.raises(UserError, match="ens: an ensemble, not a single model; its members are in"):
         loading.load([tmp_path / "ens", models[0]], "cpu")
-    with pytest.raises(UserError, match="ens: exists already; choose another `output` folder, or remove it"):
+    with pytest.raises(UserError, match="ens: already exists; choose another `output` folder, or remove it"):
         loading.write_ensemble(models, tmp_path / "ens", "prob", None)
 
 

@@ -251,7 +251,7 @@ def test_what_is_wrong_with_a_run_is_shown_without_handlers_for_log_records(
 def test_a_process_trains_one_model_at_a_time(made: Path) -> None:
     class Another(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            with pytest.raises(UserError, match=r"^this process is training already"):
+            with pytest.raises(UserError, match=r"^this process is already training"):
                 train(made, "second", max_updates=1)
 
     assert train(made, "first", max_updates=1, records=Another()).update == 1
