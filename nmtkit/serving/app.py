@@ -23,7 +23,7 @@ from nmtkit.serving import api, libre
 from nmtkit.serving.engine import Busy, log_error
 from nmtkit.serving.files import Files
 from nmtkit.serving.search import ModelLost
-from nmtkit.serving.service import HttpError, Service, within
+from nmtkit.serving.service import Service, within
 
 Handler = Callable[[Service, HttpRequest], Coroutine[Any, Any, Response]]
 
@@ -95,8 +95,8 @@ def guarded(service: Service, path: str, handler: Handler) -> Callable[[HttpRequ
         began = time.monotonic()
         try:
             response = await within(service.limits.timeout, handler(service, http))
-        except HttpError as error:
-            response = refusal(error.status, str(error))
+        except HTTPException as error:
+            response = refusal(error.status_code, error.detail)
         except WorkerLost:
             response = refusal(500, "the search process was killed, perhaps out of memory")
         except ModelLost:
@@ -137,7 +137,7 @@ def refusal(status: int, reason: str) -> Response:
 async def health(service: Service, http: HttpRequest) -> Response:
     """For health checks; answers even if the server is busy."""
     if service.engine.model_lost:
-        raise HttpError(503, "a model has changed or disappeared since the server was started; restart the server")
+        raise HTTPException(503, "a model has changed or disappeared since the server was started; restart the server")
     return JSONResponse({"status": "ok"})
 
 

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 from starlette.datastructures import FormData, UploadFile
+from starlette.exceptions import HTTPException
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response
@@ -30,7 +31,7 @@ from nmtkit.serving.engine import Busy
 from nmtkit.serving.libre import model_between
 from nmtkit.serving.limits import DOCUMENTS, FILE, FILES, MARKS, WAITING
 from nmtkit.serving.search import Answer, Description, Kind
-from nmtkit.serving.service import HttpError, Service
+from nmtkit.serving.service import Service
 from nmtkit.translation.request import Request
 
 # The client is told what is wrong with its form, which needs no line in the log.
@@ -88,7 +89,7 @@ class Files:
         self._forget()
         file = self._waiting.get(http.path_params["name"].partition(".")[0])
         if file is None:
-            raise HttpError(404, "there is no such file; files are kept for half an hour")
+            raise HTTPException(404, "there is no such file; files are kept for half an hour")
         headers = {"Content-Disposition": f"attachment; filename*=utf-8''{quote(file.name)}"}
         return Response(file.content, headers=headers, media_type="application/octet-stream")
 
@@ -112,10 +113,10 @@ def _address(http: HttpRequest) -> str:
 
 
 async def _form(service: Service, http: HttpRequest) -> FormData:
-    """The fields of a form with a file. Raises HttpError for anything else."""
+    """The fields of a form with a file. Raises HTTPException for anything else."""
     body, what = await service.body(http, FILE), "form with a file (multipart/form-data)"
     if not body.rstrip().endswith(b"--"):  # as the last boundary does
-        raise HttpError(400, f"the request is not a complete {what}: its end is missing; send it again")
+        raise HTTPException(400, f"the request is not a complete {what}: its end is missing; send it again")
 
     async def stream() -> AsyncIterator[bytes]:
         yield body
@@ -123,7 +124,7 @@ async def _form(service: Service, http: HttpRequest) -> FormData:
     try:
         return await MultiPartParser(http.headers, stream(), max_files=1, max_fields=20).parse()  # type: ignore[arg-type]
     except (MultiPartException, KeyError, UnicodeDecodeError) as error:
-        raise HttpError(400, f"the request is not a {what}: {error}") from None
+        raise HTTPException(400, f"the request is not a {what}: {error}") from None
 
 
 def _request(service: Service, form: FormData) -> Request:
@@ -149,14 +150,14 @@ def _model(service: Service, form: FormData) -> Description:
 
 
 def _read(service: Service, model: Description, name: str, content: bytes, columns: list[str]) -> tuple[Document, Plan]:
-    """A document, and what there is to translate in it. Raises HttpError and UserError as texts do."""
+    """A document, and what there is to translate in it. Raises HTTPException and UserError as texts do."""
     MOST.set(service.limits.lines)  # in this thread
     try:
         document = read_document(name, content, columns, (model.source, model.target))
     except TooLarge as error:
-        raise HttpError(413, str(error)) from None
+        raise HTTPException(413, str(error)) from None
     if any(len(segment.marks) > MARKS for segment in document.segments):
-        raise HttpError(413, f"a paragraph has more than {MARKS} pieces of markup")
+        raise HTTPException(413, f"a paragraph has more than {MARKS} pieces of markup")
     service.check_text("\n".join(segment.text for segment in document.segments), service.request)
     [planned] = service.plans([document.segments], model)
     return document, planned

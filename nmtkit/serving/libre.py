@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar
 from urllib.parse import parse_qsl
 
+from starlette.exceptions import HTTPException
 from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response
 
@@ -22,7 +23,7 @@ from nmtkit.documents.translate import Plan
 from nmtkit.errors import UserError
 from nmtkit.serving.languages import language_name
 from nmtkit.serving.search import Answer, Description, Kind
-from nmtkit.serving.service import HttpError, Service
+from nmtkit.serving.service import Service
 from nmtkit.translation.request import Request
 
 T = TypeVar("T")
@@ -113,9 +114,9 @@ async def _values(service: Service, http: HttpRequest) -> dict[str, Any]:
         text = (await service.body(http, service.limits.body)).decode("utf-8")
         fields = parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=20)
     except UnicodeDecodeError:
-        raise HttpError(400, "the form is not UTF-8") from None
+        raise HTTPException(400, "the form is not UTF-8") from None
     except ValueError:
-        raise HttpError(400, "the form has more than 20 fields") from None
+        raise HTTPException(400, "the form has more than 20 fields") from None
     values, texts = dict[str, Any](fields), [value for name, value in fields if name == "q"]
     if len(texts) > 1:
         values["q"] = texts

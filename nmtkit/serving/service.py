@@ -7,6 +7,7 @@ from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.requests import Request as HttpRequest
 
@@ -23,14 +24,6 @@ from nmtkit.translation.request import Request
 T = TypeVar("T")
 
 
-class HttpError(Exception):
-    """A request that is answered with this status and reason."""
-
-    def __init__(self, status: int, reason: str) -> None:
-        super().__init__(reason)
-        self.status = status
-
-
 @dataclass(frozen=True)
 class Service:
     """A server's translators by name, and its settings."""
@@ -44,7 +37,7 @@ class Service:
     key: str | None  # the API key
 
     def check_key(self, http: HttpRequest, given: object = None) -> None:
-        """Raise HttpError unless the client sends the key, in a header or as ``given`` in the request."""
+        """Raise HTTPException unless the client sends the key, in a header or as ``given`` in the request."""
         if self.key is None:
             return
         scheme, _, token = http.headers.get("authorization", "").partition(" ")
@@ -52,34 +45,34 @@ class Service:
         text = offered if isinstance(offered, str) else ""
         # In constant time, against timing attacks; "surrogatepass" encodes lone surrogates.
         if not hmac.compare_digest(text.encode("utf-8", "surrogatepass"), self.key.encode("utf-8", "surrogatepass")):
-            raise HttpError(403, "the API key is missing or wrong")
+            raise HTTPException(403, "the API key is missing or wrong")
 
     async def body(self, http: HttpRequest, most: int) -> bytes:
-        """The body of a request. Raises HttpError if it has more than ``most`` bytes or takes too long."""
+        """The body of a request. Raises HTTPException if it has more than ``most`` bytes or takes too long."""
         try:
             return await within(TRANSFER, _body(http, most))
         except TimeoutError:
-            raise HttpError(408, f"the request was not complete after {TRANSFER:g} seconds") from None
+            raise HTTPException(408, f"the request was not complete after {TRANSFER:g} seconds") from None
 
     async def json(self, http: HttpRequest) -> dict[str, Any]:
-        """The JSON object in the body. Raises HttpError for anything else."""
+        """The JSON object in the body. Raises HTTPException for anything else."""
         body = await self.body(http, self.limits.body)
         if http.headers.get("content-type", "").lower().startswith("multipart/"):
-            raise HttpError(400, "the request is a multipart form; send a JSON object")
+            raise HTTPException(400, "the request is a multipart form; send a JSON object")
         try:
             values = json.loads(body.decode("utf-8"), parse_constant=_refuse_constant)
         except UnicodeDecodeError as error:
-            raise HttpError(400, f"the request is not UTF-8 at byte {error.start}") from None
+            raise HTTPException(400, f"the request is not UTF-8 at byte {error.start}") from None
         except (ValueError, RecursionError) as error:
             known = isinstance(error, json.JSONDecodeError)
             reason = str(error) if known else "a value is too long or nested too deeply"
-            raise HttpError(400, f"the request is not JSON: {reason}") from None
+            raise HTTPException(400, f"the request is not JSON: {reason}") from None
         if not isinstance(values, dict):
-            raise HttpError(400, "the request is not a JSON object")
+            raise HTTPException(400, "the request is not a JSON object")
         for name, value in values.items():  # refused before they are converted, which takes long
             longest = TERMS if name == "terms" else self.limits.lines
             if isinstance(value, list) and len(value) > longest:
-                raise HttpError(413, f"`{name[:60]}`: a list of {len(value)} items; the limit is {longest}")
+                raise HTTPException(413, f"`{name[:60]}`: a list of {len(value)} items; the limit is {longest}")
         return values
 
     def description(self, name: str | None) -> Description:
@@ -91,16 +84,16 @@ class Service:
         return self.models[name]
 
     def check_text(self, text: str, request: Request) -> None:
-        """Raise HttpError for a text that is too long for the request, and UserError for invalid characters."""
+        """Raise HTTPException for a text that is too long for the request, and UserError for invalid characters."""
         check_characters("text", text)
         limits, times = self.limits, max(request.n_best or 1, request.mbr or 1)
         for most, what in ((limits.characters, ""), (ATTENTION if request.attention else None, "for `attention` ")):
             if most is not None and len(text) * times > most:
                 many = f", {times} times for `n_best` or `mbr`" if times > 1 else ""
-                raise HttpError(413, f"the text has {len(text)} characters{many}; the limit {what}is {most}")
+                raise HTTPException(413, f"the text has {len(text)} characters{many}; the limit {what}is {most}")
 
     async def sentences(self, texts: Sequence[str], language: str, split: bool) -> list[list[Span]]:
-        """The sentences of each text. Raises HttpError for too many lines or sentences, or one that is too long."""
+        """The sentences of each text. Raises HTTPException for too many lines or sentences, or one that is too long."""
         self.check_number(sum(map(nonblank_lines, texts)))  # before they are split, which takes longer
 
         def split_all() -> list[list[Span]]:
@@ -112,22 +105,22 @@ class Service:
         return spans
 
     def plans(self, documents: Sequence[Sequence[Segment]], model: Description) -> list[Plan]:
-        """What there is to translate in the segments of each document. Raises HttpError as ``sentences`` does."""
+        """What there is to translate in the segments of each document. Raises HTTPException as ``sentences`` does."""
         self.check_number(sum(nonblank_lines(segment.text) for segments in documents for segment in segments))
         plans = [plan(each, model.source, model.target, model.stand_ins, split=self.split) for each in documents]
         self.check_lengths([len(sentence) for each in plans for sentence in each.sentences])
         return plans
 
     def check_lengths(self, lengths: Sequence[int]) -> None:
-        """Raise HttpError for too many lines or sentences, or one that is too long."""
+        """Raise HTTPException for too many lines or sentences, or one that is too long."""
         self.check_number(len(lengths))
         if (longest := max(lengths, default=0)) > LINE:
-            raise HttpError(413, f"a line or sentence has {longest} characters, more than {LINE}")
+            raise HTTPException(413, f"a line or sentence has {longest} characters, more than {LINE}")
 
     def check_number(self, number: int) -> None:
-        """Raise HttpError for too many texts, lines or sentences."""
+        """Raise HTTPException for too many texts, lines or sentences."""
         if number > self.limits.lines:
-            raise HttpError(413, f"the text has {number} lines or sentences, more than {self.limits.lines}")
+            raise HTTPException(413, f"the text has {number} lines or sentences, more than {self.limits.lines}")
 
     async def answers(
         self, http: HttpRequest, kind: Kind, sentences: Sequence[str], targets: Sequence[str] | None
@@ -152,7 +145,7 @@ async def _body(http: HttpRequest, most: int) -> bytes:
         if size <= most:
             content += part
     if size > most:
-        raise HttpError(413, f"the request has more than {most} bytes")
+        raise HTTPException(413, f"the request has more than {most} bytes")
     return bytes(content)
 
 
@@ -178,7 +171,7 @@ async def _gone(http: HttpRequest) -> None:
 
 def _refuse_constant(name: str) -> None:
     """Reject NaN and Infinity, which are not valid JSON."""
-    raise HttpError(400, f"the request is not JSON: it has {name}")
+    raise HTTPException(400, f"the request is not JSON: it has {name}")
 
 
 def check_characters(name: str, text: str) -> None:
