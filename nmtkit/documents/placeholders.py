@@ -46,7 +46,7 @@ class Hole(NamedTuple):
     joined: tuple[bool, bool] = (False, False)  # whether it is a tag or entity that touches the word before; after
 
 
-def patterns(extra: Sequence[str] = ()) -> list[re.Pattern[str]]:
+def patterns(extra: Sequence[str]) -> list[re.Pattern[str]]:
     """Compile the user's regular expressions. Raises UserError if one is not valid."""
     compiled = []
     for pattern in extra:

@@ -20,11 +20,11 @@ from nmtkit.ops.cross_entropy import score
 from nmtkit.ops.padding import pad
 from nmtkit.ops.tree import Tree, select
 from nmtkit.search.batching import stack, token_batches
+from nmtkit.search.beam import Floats
 from nmtkit.search.scorer import Scorer
 from nmtkit.symbols import BOS
 
 Ids = Sequence[int]
-Floats = npt.NDArray[np.float32]
 
 
 @torch.inference_mode()

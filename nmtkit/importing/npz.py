@@ -31,7 +31,7 @@ def names(path: Path) -> list[str]:
     return []
 
 
-def read_npz(path: Path, wanted: Callable[[str], bool] = lambda name: True) -> dict[str, Array]:
+def read_npz(path: Path, wanted: Callable[[str], bool]) -> dict[str, Array]:
     """The ``wanted`` arrays of a file by name.
 
     Raises UserError for a damaged file, for arrays of Python objects, and for arrays that do not fit into memory or

@@ -71,9 +71,8 @@ def train(run: Run, validate: Callable[[], Validation]) -> None:
             by_clock = settings.save_every is not None and time.monotonic() - saved >= 60 * settings.save_every
             if due or by_clock:
                 _save(run)
-            if due:  # after the checkpoint, because a validation may fail
-                validation = _validate(run, validate, shown)
-            if due or by_clock:
+                if due:  # after the checkpoint, because a validation may fail
+                    validation = _validate(run, validate, shown)
                 saved = time.monotonic()
             stop = _stop(received)
             if epoch_ended and not (progress.finished or stop):

@@ -56,8 +56,8 @@ def _tbx(path: Path) -> Iterator[tuple[str, str]]:
     except (OSError, etree.XMLSyntaxError) as error:
         raise UserError(f"{path}: not TBX: {error}") from None
     # The versions of 2008 and 2019 have different names for entries and languages.
-    for entry in [*root.iter("{*}termEntry"), *root.iter("{*}conceptEntry")]:
-        sides = [*entry.iter("{*}langSet"), *entry.iter("{*}langSec")]
+    for entry in root.iter("{*}termEntry", "{*}conceptEntry"):
+        sides = [*entry.iter("{*}langSet", "{*}langSec")]
         if len(sides) > 2:
             raise UserError(f"{path}:{entry.sourceline}: an entry in {len(sides)} languages; keep source and target")
         terms = [["".join(term.itertext()).strip() for term in side.iter("{*}term")] for side in sides]
