@@ -50,7 +50,8 @@ class Epub:
         """The book with these segments in their places."""
         left, changed = iter(translated), dict[str, bytes]()
         package = self._archive.parse(self._package)
-        for declared in islice(package.tree.iter("{http://purl.org/dc/elements/1.1/}language"), 1):  # the main language
+        declared = next(package.tree.iter("{http://purl.org/dc/elements/1.1/}language"), None)  # the main language
+        if declared is not None:
             declared.text = self._language.replace("_", "-")
             changed[self._package] = package.write()
         for name, count in self._pages.items():

@@ -139,8 +139,9 @@ class Builder:
                 self._keep.append((start, end))
         for start, end in sorted(self._keep):
             if keep and start < keep[-1][1]:
-                start, end = keep[-1][0], max(end, keep.pop()[1])
-            keep.append((start, end))
+                keep[-1] = keep[-1][0], max(end, keep[-1][1])
+            else:
+                keep.append((start, end))
         return Segment(text, tuple(self._marks), tuple(keep))
 
 

@@ -91,9 +91,12 @@ def _speakers(cue: _Cue) -> list[_Cue]:
     found = list[_Cue]()
     for number, lines in enumerate(turns):
         codes = [_SPEAKER.match(line)[1] for line in lines]
-        pairs = itertools.pairwise(lines := [*map(str.removeprefix, lines, codes)])
-        text = lines[0] + "".join(space_between(tagged(a).text, tagged(b).text) + b for a, b in pairs)
-        _, tags, name = (begin := _SPEAKER.match(text)).groups("")
+        lines = [*map(str.removeprefix, lines, codes)]
+        text = lines[0]
+        for before, line in itertools.pairwise(lines):
+            text += space_between(tagged(before).text, tagged(line).text) + line
+        begin = _SPEAKER.match(text)
+        _, tags, name = begin.groups("")
         write = partial(put, number, codes, tags, name)
         found.append(cue._replace(text=tags + text[begin.end() :], put=write, lines=len(lines), spoken=name != ""))
     return found

@@ -188,8 +188,8 @@ def _differences(inputs: Sequence[Mapping[str, Input]], test: Test) -> list[Diff
 
 
 def _inputs(system: System) -> Mapping[str, Input]:
-    of_words: Input = (system.on, system.words, system.ref_words)
-    if system.texts is None or system.refs is None:
-        return dict.fromkeys(WORD_METRICS, of_words)
-    of_text: Input = ("plain text", system.texts, system.refs)
-    return {**dict.fromkeys(WORD_METRICS, of_words), **dict.fromkeys(text_metrics(system.language), of_text)}
+    """The input of each metric for a system."""
+    inputs: dict[str, Input] = dict.fromkeys(WORD_METRICS, (system.on, system.words, system.ref_words))
+    if system.texts is not None and system.refs is not None:
+        inputs |= dict.fromkeys(text_metrics(system.language), ("plain text", system.texts, system.refs))
+    return inputs

@@ -168,10 +168,9 @@ def _finish(work: Work, keep_rejected: Path | None) -> PrepReport:
     with report_write_errors(work.output):
         # First, because without a manifest it is not a data folder.
         (work.output / path.name).unlink(missing_ok=True)
-        for path in [*work.output.iterdir()]:
-            old = is_data_file(path.name) or path.name in ALIGN_FILES
-            if old and path.name not in made:
-                path.unlink()
+        for old in [*work.output.iterdir()]:
+            if (is_data_file(old.name) or old.name in ALIGN_FILES) and old.name not in made:
+                old.unlink()
         # A run killed here may already have moved some of them.
         move_into_place(work.folder, work.output, [name for name in made if (work.folder / name).exists()])
         remove(work.folder)

@@ -151,7 +151,8 @@ class Writer:
     ) -> Translation:
         """The translation of a line from the parts of its pieces, whose source tokens are ``sources``."""
         parts = list(_placed(parts, sources))
-        tokens, source = ([token for side in sides for token in side] for sides in ([p.tokens for p in parts], sources))
+        tokens = [token for part in parts for token in part.tokens]
+        source = [token for read in sources for token in read]
         score, log_probs = parts[0].score, parts[0].log_probs
         if len(parts) > 1:  # a single part keeps its exact score
             log_probs = [log_prob for part in parts for log_prob in part.log_probs[:-1]]
