@@ -184,7 +184,7 @@ class _Line:
     """
 
     def __init__(self, parent: Node, before: Node | None, start: str, nodes: list[Node], with_text: set[Node]) -> None:
-        self._parent, self._before, self._nodes, self._with_text = parent, before, nodes, with_text
+        self._parent, self._before, self._with_text = parent, before, with_text
         self._builder, self._end = Builder(), ""  # the last character of the text
         self._inlines = dict[Hashable, _Inline]()  # by number
         self._spaced = set[Node]()  # nodes whose space in the text is before them, but after them in the page
@@ -320,9 +320,6 @@ class _Line:
 
     def _insert(self, root: Node) -> None:
         """Put the content of an element in the place of the line."""
-        for node in self._nodes:
-            if node.getparent() is self._parent:
-                self._parent.remove(node)
         append_text(root, self._trail)
         text = self._lead + (root.text or "")
         if self._before is None:
