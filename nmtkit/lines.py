@@ -26,7 +26,7 @@ SEPARATOR = re.compile(r'("?)sep=([,;\t|])\1(?:\r\n?|\n)')  # tells Excel the de
 _CODE = {"bpt", "ept", "it", "ph", "ut"}  # the inline elements of TMX whose content is code
 _TMX = re.compile(r"(.+\.(?i:tmx)(?:\.gz|\.zst)?):([^:/]+)")
 _FOLDER = re.compile(rf"(.+?)/?:({naming.LANGUAGE})")
-_XML_LANG = "{http://www.w3.org/XML/1998/namespace}lang"
+XML_LANG = "{http://www.w3.org/XML/1998/namespace}lang"
 
 # Excel still writes such lines, as "CSV (Macintosh)" and "Text (Macintosh)".
 CARRIAGE_RETURN = "has \\r, which does not end a line; convert old Mac line ends, for example with: tr '\\r' '\\n'"
@@ -210,7 +210,7 @@ def _memory(path: Path, language: str) -> Iterator[bytes]:
     """
     seen, found = set[str](), False
     for unit in _units(path):
-        texts = {_tag(text.get(_XML_LANG, text.get("lang", ""))): text.find("seg") for text in unit.iter("tuv")}
+        texts = {_tag(text.get(XML_LANG, text.get("lang", ""))): text.find("seg") for text in unit.iter("tuv")}
         seen.update(texts)
         segment = text_in(texts, language)
         found |= segment is not None

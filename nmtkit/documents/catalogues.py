@@ -23,13 +23,12 @@ from nmtkit.documents.places import Places, without_forms
 from nmtkit.documents.segment import Segment
 from nmtkit.documents.text import byte_order_mark, decoded, encoded, guessed, line_end
 from nmtkit.errors import UserError
-from nmtkit.lines import text_in
+from nmtkit.lines import XML_LANG, text_in
 from nmtkit.text.placeholders import PLACEHOLDERS
 from nmtkit.text.scripts import base_language
 
 Element: TypeAlias = etree._Element
 
-_LANG = "{http://www.w3.org/XML/1998/namespace}lang"
 _COMMENT = "nmtkit: a doubtful translation"
 _CHARSET = re.compile(r"charset=([A-Za-z0-9_.:-]+)")
 _LANGUAGE = re.compile(r"(?<=[\"n])Language:[^\"\\]*")  # at the start of a line of a po header, or after \n in it
@@ -315,13 +314,13 @@ def read_tmx(data: bytes, languages: tuple[str, str]) -> Places:
 
 def _language(text: Element) -> str:
     """The language of a text of TMX; older versions use the attribute ``lang``."""
-    return str(text.get(_LANG, text.get("lang", ""))).lower()
+    return str(text.get(XML_LANG, text.get("lang", ""))).lower()
 
 
 def _put_tmx(source: Element, target: Element | None, language: str, translated: Segment) -> None:
     """Write the translation of the segment ``source`` into ``target``, by default a new text after the others."""
     if target is None:
         text = source.getparent()
-        target = etree.SubElement(text.getparent(), text.tag, {_LANG: language, "creationtool": "nmtkit"})
+        target = etree.SubElement(text.getparent(), text.tag, {XML_LANG: language, "creationtool": "nmtkit"})
     segment = target.find("{*}seg")
     write_markup(etree.SubElement(target, source.tag) if segment is None else segment, translated)

@@ -20,6 +20,7 @@ from nmtkit.documents.places import Builder, check_number, is_script, part, walk
 from nmtkit.documents.segment import Segment
 from nmtkit.documents.text import byte_order_mark, guessed, line_end, space_between
 from nmtkit.errors import UserError
+from nmtkit.lines import XML_LANG
 from nmtkit.text.scripts import right_to_left
 
 Node = Any  # an element, comment or processing instruction of lxml
@@ -42,7 +43,7 @@ _NOTHING = "\ufdd0"  # their content while they are written
 _STRAY = re.compile(r"(?<=[^\s>])</(?:p|br)\s*>(?=\w)", re.IGNORECASE)
 _HEAD = 1_024  # bytes in which a page declares its encoding (HTML Standard, 13.2.3.2)
 _DECLARED = re.compile(rb"charset\s*=\s*[\"']?([A-Za-z0-9_.:-]+)")
-_LANGUAGE = ("lang", "xml:lang", "{http://www.w3.org/XML/1998/namespace}lang")  # in HTML the second, in XML the third
+_LANGUAGE = ("lang", "xml:lang", XML_LANG)  # in HTML the second, in XML the third
 _TYPE = "{http://www.idpf.org/2007/ops}type"  # of EPUB
 _BLANK = " \t\n\r\f"
 _SPACE = re.compile(f"[{_BLANK}]+")
