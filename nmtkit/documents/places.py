@@ -44,38 +44,34 @@ def walk(segment: Segment) -> Iterator[Step]:
     An empty element at the end of another one comes after it. A ``spaced`` one gets the space that the text lacks;
     beside one of ``layout``, the text has no white space.
     """
-    position, inside, space = 0, list[Mark](), ""  # the space after an empty element
-    after_layout = False
-
-    def until(end: int, before: str = "", layout: bool = False) -> Iterator[Step]:
-        nonlocal position, space, after_layout
-        text = space + segment.text[position:end] + before
-        position, space = max(position, end), ""
+    done, space, after_layout = 0, "", False  # space: after an empty element
+    for kind, mark, before_layout in _edges(segment.marks):
+        place = mark.start if kind == "start" else mark.end
+        follows_space = not segment.text[max(0, mark.start - 1) : mark.start].strip()
+        text = space + segment.text[done:place] + " " * (kind == "start" and mark.spaced and not follows_space)
+        done, space = max(done, place), " " * (kind == "end" and mark.spaced and follows_space)
         if text and after_layout:
             text, after_layout = text.lstrip(" \t"), False
-        if text := text.rstrip(" \t") if layout else text:
+        if text := text.rstrip(" \t") if before_layout else text:
             yield Step("text", text=text)
+        if kind == "start":
+            after_layout = mark.layout or (after_layout and not mark.spaced)
+        yield Step(kind, mark.element)
+    text = space + segment.text[done:]
+    if text := text.lstrip(" \t") if after_layout else text:
+        yield Step("text", text=text)
 
-    def leave(layout: bool = False) -> Iterator[Step]:
-        nonlocal space
-        mark = inside.pop()
-        yield from until(mark.end, layout=layout)
-        yield Step("end", mark.element)
-        space = " " * (mark.spaced and follows_space(mark))
 
-    def follows_space(mark: Mark) -> bool:
-        return not segment.text[max(0, mark.start - 1) : mark.start].strip()
-
-    for mark in segment.marks:
+def _edges(marks: Iterable[Mark]) -> Iterator[tuple[Literal["start", "end"], Mark, bool]]:
+    """The starts and ends of marks in document order, and whether an element of ``layout`` is there."""
+    inside = list[Mark]()
+    for mark in marks:
         while inside and inside[-1].end <= mark.start:
-            yield from leave(mark.layout and inside[-1].end == mark.start)
-        yield from until(mark.start, " " * (mark.spaced and not follows_space(mark)), mark.layout)
-        after_layout = mark.layout or (after_layout and not mark.spaced)
-        yield Step("start", mark.element)
+            ended = inside.pop()
+            yield "end", ended, mark.layout and ended.end == mark.start
+        yield "start", mark, mark.layout
         inside.append(mark)
-    while inside:
-        yield from leave()
-    yield from until(len(segment.text))
+    yield from (("end", mark, False) for mark in reversed(inside))
 
 
 class Builder:
