@@ -48,12 +48,11 @@ class SentencePieces:
         return [piece for word in words for piece in self._split(plain(word))]
 
     @staticmethod
-    def join(pieces: Iterable[str]) -> list[str]:
+    def join(pieces: Sequence[str]) -> list[str]:
         """Words from subwords; a ``MARK`` alone begins a word."""
-        words: list[str] = []
-        for piece, number in zip(pieces := list(pieces), SentencePieces.numbers(pieces), strict=True):
-            if number == len(words):
-                words.append("")
+        numbers = SentencePieces.numbers(pieces)
+        words = [""] * (numbers[-1] + 1 if numbers else 0)
+        for number, piece in zip(numbers, pieces, strict=True):
             words[number] += piece.lstrip(MARK)
         return words if not words or words[-1] else words[:-1]
 

@@ -77,12 +77,11 @@ class Stream:
         self._lines, self._tail = deque[bytes](), list[bytes]()  # complete lines; parts of the incomplete one
 
     def __iter__(self) -> Iterator[bytes]:
-        while True:
-            while not (self._lines or self._ended):
+        while self._lines or not self._ended:
+            if self._lines:
+                yield self._lines.popleft()
+            else:
                 self._read()
-            if not self._lines:
-                return
-            yield self._lines.popleft()
 
     def ready(self) -> bool:
         """True if there is another line within ``PAUSE`` seconds; without select (on Windows), if one is buffered."""
