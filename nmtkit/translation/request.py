@@ -34,6 +34,7 @@ _WITHOUT_BEAM = (
     "mbr", "prefixes", "alignment", "attention", "replace_unk", "terms",
     *(each.name for each in fields(Search) if each.name not in _OF_SAMPLES),
 )  # fmt: skip
+_EXCLUDED = {"references": _WITHOUT_SEARCH, "sample": _WITHOUT_BEAM, "prefixes": ("mbr",)}  # by fields that are set
 
 
 # Groups of the help, and options shared with other commands.
@@ -141,13 +142,7 @@ class Request:
 
     def beside(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """The fields of this request as defaults of another one, without those that exclude the other's ``options``."""
-        excluded = set[str]()
-        if options.get("references"):
-            excluded.update(_WITHOUT_SEARCH)
-        if options.get("sample"):
-            excluded.update(_WITHOUT_BEAM)
-        if options.get("prefixes"):
-            excluded.add("mbr")
+        excluded = {name for given, names in _EXCLUDED.items() if options.get(given) for name in names}
         if options.get("replace_unk") is False or "replace_unk" in excluded:
             excluded.add("unk_origin")
         if options.get("length_penalty") in ("none", "avg"):
