@@ -19,6 +19,7 @@ from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError, counted
 from nmtkit.folders import SIDES, SPLITS, TextFiles
 from nmtkit.lines import CARRIAGE_RETURN, at_line, conversion, parse_line, raw_lines, rows, texts_of
+from nmtkit.text.aligned import FIRST_MISALIGNED, misaligned
 from nmtkit.text.hashes import pair_hash, repeated
 from nmtkit.text.manifest import read_json
 from nmtkit.text.pipeline import CONTROL
@@ -82,6 +83,8 @@ def examine_text(raw: Mapping[str, Files], src: str, tgt: str) -> list[Finding]:
     if "train" not in raw:
         return list(findings.values())
     for text in (text for split in raw for text in texts[split]):
+        if shift := misaligned(*text):
+            findings[text.src, shift] = Finding(text.src, f"{shift}; {FIRST_MISALIGNED}")
         for path, language in zip(text, (src, tgt), strict=True):
             if found := already_split(path, language):
                 findings[path, found[1]] = Finding(path, found[1])

@@ -26,6 +26,7 @@ from nmtkit.lines import (
 )
 from nmtkit.machine.processes import Workers
 from nmtkit.machine.progress import progress
+from nmtkit.text.aligned import FIRST_MISALIGNED, misaligned
 from nmtkit.text.settings import SetOptions
 from nmtkit.text.tables import warn_of_odd_rows
 from nmtkit.writing import real_path
@@ -115,10 +116,11 @@ def read_all(
     for src, tgt in dict.fromkeys(pairs):
         if real_path(src) == real_path(tgt):
             raise UserError(f"{src}: is given for both sides; give a source file and a target file")
-        check_lines(
-            src, contents[src].lines, tgt, contents[tgt].lines,
-            "they must be aligned line by line: find the first misaligned pair, where a line was lost or broken in two",
-        )  # fmt: skip
+        found = misaligned(src, tgt)
+        remedy = f"they must be aligned line by line: {FIRST_MISALIGNED}{f' ({found})' if found else ''}"
+        check_lines(src, contents[src].lines, tgt, contents[tgt].lines, remedy)
+        if found:
+            log.warning(f"{src}: {found}; {FIRST_MISALIGNED}")
     if "dev" in raw and not has_words(raw["dev"]):
         raise UserError(f"{raw['dev'].src}, {raw['dev'].tgt}: {NO_WORDS}; training needs another one")
     if not contents[raw["train"].src].lines:

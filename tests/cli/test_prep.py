@@ -1,4 +1,5 @@
 import json
+import random
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -67,6 +68,28 @@ def test_tokenised_text_is_warned_of_unless_the_tokenizer_treats_plain_text_alik
     for other in ("none", "moses"):
         assert "looks tokenised" not in nmtkit("prep", "-s", "en", "-j1", "--tokenizer", other, "-o", other).err
     assert nmtkit("prep", "-s", "en", "-j1", "--tokenizer", "en=moses", "-o", "one").err.count("looks tokenised") == 2
+
+
+@pytest.mark.parametrize("cut", [True, False])
+def test_sides_that_are_misaligned_from_a_lost_line_on_are_told_with_the_first_such_lines(
+    nmtkit: Run, folder: Path, cut: bool
+) -> None:
+    lengths = random.Random(1).choices(range(1, 30), k=1001)
+    for language in ("en", "fr"):
+        lines = ["word " * length for length in lengths]
+        del lines[299 if language == "fr" else 1000 : 300 if language == "fr" else 1001 if cut else 1000]
+        (folder / "raw" / f"train.{language}").write_text("\n".join(lines), encoding="utf-8")
+    outcome = nmtkit("prep", "-s", "en", "-j1")
+    found = "by their lengths, lines 521 to 980 correspond to lines 520 to 979 of raw/train.fr"
+    remedy = "find the first misaligned pair, where a line was lost or broken in two"
+    if cut:
+        assert outcome.status == 0
+        assert f"raw/train.en: {found}; {remedy}\n" in outcome.err
+        assert nmtkit("prep", "-s", "en", "-j1", "--shard", "1/1", "-o", "part").err.count(found) == 1
+    else:
+        numbers = "raw/train.en has 1,001 lines but raw/train.fr has 1,000; they must be aligned line by line"
+        assert f"{numbers}: {remedy} ({found})\n" in outcome.err
+        assert outcome.status == 1
 
 
 @pytest.mark.parametrize(

@@ -86,6 +86,20 @@ def test_tokenised_text_is_a_finding_and_plain_text_with_french_punctuation_is_n
     ]
 
 
+def test_lines_that_correspond_to_others_by_their_lengths_are_found(tmp_path: Path) -> None:
+    sides = corpus(tmp_path)
+    for line, words in enumerate(random.Random(1).choices(range(40), k=300)):
+        for side, word in zip(sides["train"], (b" the", b" le"), strict=True):
+            side[line] += word * words
+    assert examine(tmp_path, sides) == []
+    del sides["train"][0][0], sides["train"][1][-1]
+    correspond = f"lines 21 to 279 correspond to lines 22 to 280 of {tmp_path}/train.fr"
+    remedy = "find the first misaligned pair, where a line was lost or broken in two"
+    found = f"{tmp_path}/train.en: by their lengths, {correspond}; {remedy}"
+    (finding,) = (each for each in examine(tmp_path, sides) if "lengths" in each.what)
+    assert (str(finding), finding.fatal) == (found, False)
+
+
 def test_rows_of_csv_are_examined_as_those_of_a_table(tmp_path: Path) -> None:
     rows = [f'{src.decode()};"{tgt.decode()}; oui"' for src, tgt in zip(*text(200, 1), strict=True)]
     rows[4], rows[9] = "source;target", f"{rows[9]};more"
