@@ -28,6 +28,7 @@ from nmtkit.text.round_trip import ENOUGH, describe_loss
 from nmtkit.text.rules import characters
 from nmtkit.text.scripts import WITHOUT_SPACES, base_language, wrong_script
 from nmtkit.text.settings import Cleaning, load_prep, restored
+from nmtkit.text.spelling import differences
 from nmtkit.text.tables import columns_of, odd_rows
 
 _FIRST_LINES = 5  # line numbers per finding
@@ -97,6 +98,7 @@ def examine_text(raw: Mapping[str, Files], src: str, tgt: str) -> list[Finding]:
                     heldout.setdefault(hashed, (text.src, number))
             for path, train in zip(raw[split], raw["train"], strict=True):
                 _examine_characters(path, train, findings)
+                findings |= {(path, what): Finding(path, what) for what in differences(path, train)}
     if "test" in raw and not has_words(raw["test"]):
         findings[raw["test"].src, _NO_TEST] = Finding(raw["test"].src, _NO_TEST)
     if "dev" in raw and not has_words(raw["dev"]):

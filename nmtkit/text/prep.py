@@ -34,6 +34,7 @@ from nmtkit.text.pipeline import TextPipeline, copy_prep
 from nmtkit.text.raw import Files, already_split, check_outside, input_files
 from nmtkit.text.round_trip import round_trip, sample
 from nmtkit.text.settings import AS_GIVEN, Cleaning, Prep, SetOptions, load_prep
+from nmtkit.text.spelling import differences
 from nmtkit.text.work import CHUNK_LINES, Work, join_lines, remove, split_lines, vocabularies
 from nmtkit.writing import FULL, copy_file, move_into_place, real_path, report_write_errors, sync, write_file
 
@@ -70,7 +71,7 @@ def prepare(
             raise UserError(f"{keep_rejected}: is a file of the data folder; choose another `keep_rejected`")
     with Workers(workers) as pool, Work.open(raw, folder, prep, pool, held_out, like) as work:
         _warn_of_languages(prep)
-        _warn_of_split(work)
+        _warn_of_text(work)
         if merge:
             _check_merge(work)
         else:
@@ -97,7 +98,7 @@ def prepare_part(
     """
     with Workers(workers) as pool, Work.open(raw, folder, prep, pool, held_out, like, shared=True) as work:
         _warn_of_languages(prep)
-        _warn_of_split(work)
+        _warn_of_text(work)
         clean_shards(work, part)
     done = sum(map(work.is_clean, work.shards))
     return f"{work.folder}: {done} of {len(work.shards)} shards are done; when all are done, run nmtkit prep --merge"
@@ -143,8 +144,8 @@ def _warn_of_languages(prep: Prep) -> None:
             log.warning(f"language {side.language}: {problem}; use `tokenizer` reversible")
 
 
-def _warn_of_split(work: Work) -> None:
-    """Warn of text that is already split into words or subwords, and would be split again together with the marks."""
+def _warn_of_text(work: Work) -> None:
+    """Warn of text that is split already, and would be split again with the marks, and of differences between texts."""
     given = [text for split, files in work.raw.items() if split not in work.held_out.sizes for text in files.texts]
     for text in given:
         for side, path in zip(work.prep.sides.values(), text, strict=True):
@@ -152,6 +153,12 @@ def _warn_of_split(work: Work) -> None:
             again = {"words": side.tokenizer == "reversible", "subwords": side.segmentation != "words", None: False}
             if again[found] and not side.command:
                 log.warning(f"{path}: {what}")
+    for split in SPLITS[1:]:
+        if split in work.raw and split not in work.held_out.sizes:
+            for side, path, train in zip(work.prep.sides.values(), work.raw[split], work.raw["train"], strict=True):
+                capitals = not (side.lowercase or side.truecase)
+                for what in differences(path, train, capitals, apostrophes=not side.normalize):
+                    log.warning(f"{path}: {what}")
 
 
 def _finish(work: Work, keep_rejected: Path | None) -> PrepReport:

@@ -70,6 +70,20 @@ def test_tokenised_text_is_warned_of_unless_the_tokenizer_treats_plain_text_alik
     assert nmtkit("prep", "-s", "en", "-j1", "--tokenizer", "en=moses", "-o", "one").err.count("looks tokenised") == 2
 
 
+def test_sets_that_are_not_written_like_the_training_text_are_told_unless_prep_makes_them_alike(
+    nmtkit: Run, folder: Path
+) -> None:
+    for split, line in (("train", "the cat isn't here"), ("dev", "The cat isn’t here"), ("test", "the cat isn't here")):
+        (folder / "raw" / f"{split}.en").write_text(f"{line}\n" * 100, encoding="utf-8")
+        (folder / "raw" / f"{split}.fr").write_text("il n'est pas là\n" * 100, encoding="utf-8")
+    said = nmtkit("prep", "-s", "en", "-j1").err
+    assert said.count("not written like") == 2
+    for what in ("capital letters in 100%", "’ (U+2019) in 100%"):
+        assert f"raw/dev.en: not written like raw/train.en: {what} of the lines instead of 0%" in said
+    assert "capital" not in nmtkit("prep", "-s", "en", "-j1", "--truecase", "-o", "truecased").err
+    assert "not written" not in nmtkit("prep", "-s", "en", "-j1", "--lowercase", "--normalize", "-o", "alike").err
+
+
 @pytest.mark.parametrize("cut", [True, False])
 def test_sides_that_are_misaligned_from_a_lost_line_on_are_told_with_the_first_such_lines(
     nmtkit: Run, folder: Path, cut: bool

@@ -257,6 +257,14 @@ def test_another_apostrophe_than_in_the_training_text_is_found(tmp_path: Path) -
     )
 
 
+def test_a_text_that_is_not_written_like_the_training_text_is_found(tmp_path: Path) -> None:
+    sides = corpus(tmp_path) | {"test": text(100, 3)}
+    sides["test"] = ([line.upper() for line in sides["test"][0]], sides["test"][1])
+    finding = examine(tmp_path, sides)[-1]
+    assert finding.path == tmp_path / "test.en"
+    assert finding.what.startswith(f"not written like {tmp_path}/train.en: capital letters in 100% of the lines")
+
+
 def test_the_other_normal_form_of_a_letter_is_no_other_letter(tmp_path: Path) -> None:
     sides = corpus(tmp_path)
     sides["train"][1][7] = normalize("NFD", "el café").encode()
