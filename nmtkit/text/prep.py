@@ -6,15 +6,15 @@ Development and test text keep every line, as tokens and, for scoring, raw. work
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
 
 from nmtkit.config import dump_yaml, to_dict
-from nmtkit.errors import UserError
+from nmtkit.errors import UserError, counted
 from nmtkit.folders import ALIGN_FILES, SIDES, SPLITS, SideName, TextFiles
-from nmtkit.lines import read_lines
+from nmtkit.lines import raw_lines, read_lines
 from nmtkit.machine.processes import Chunk, Workers, chunks
 from nmtkit.machine.progress import progress
 from nmtkit.symbols import SPELLINGS, UNKPOS
@@ -37,6 +37,8 @@ from nmtkit.text.settings import AS_GIVEN, Cleaning, Prep, SetOptions, load_prep
 from nmtkit.text.spelling import differences
 from nmtkit.text.work import CHUNK_LINES, Work, join_lines, remove, split_lines, vocabularies
 from nmtkit.writing import FULL, copy_file, move_into_place, real_path, report_write_errors, sync, write_file
+
+_MANY_KNOWN = 0.1  # of the pairs of a development or test set
 
 log = logging.getLogger(__name__)
 
@@ -159,6 +161,29 @@ def _warn_of_text(work: Work) -> None:
                 capitals = not (side.lowercase or side.truecase)
                 for what in differences(path, train, capitals, apostrophes=not side.normalize):
                     log.warning(f"{path}: {what}")
+    _warn_of_overlap(work)
+
+
+def _warn_of_overlap(work: Work) -> None:
+    """Warn of a development or test set many of whose pairs are in the training text, unless they are dropped there."""
+    if "overlap" in work.prep.cleaning.drop:  # as with sampled sets
+        return
+    # That a set is all of the training text is told already.
+    sets = [split for split in work.raw if work.contents[split][:2] != work.contents["train"][:2]]
+    pairs = {split: [*_stripped(work.raw[split])] for split in sets}
+    known = {pair for of_split in pairs.values() for pair in of_split if all(pair)}
+    found = known.intersection(_stripped(work.raw["train"]))
+    for split, of_split in pairs.items():
+        count = sum(pair in found for pair in of_split)
+        if count > _MANY_KNOWN * len(of_split):
+            src, tgt = work.raw[split]
+            what = f"{count:,} of {counted(len(of_split), 'pair')} are in the training text, so scores are too high"
+            log.warning(f"{src}, {tgt}: {what}; `drop` overlap leaves them out of it")
+
+
+def _stripped(files: Files) -> Iterator[tuple[bytes, ...]]:
+    """The pairs of a text without white space around their sides."""
+    return (tuple(map(bytes.strip, pair)) for pair in zip(*map(raw_lines, files), strict=False))
 
 
 def _finish(work: Work, keep_rejected: Path | None) -> PrepReport:

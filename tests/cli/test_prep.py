@@ -84,6 +84,24 @@ def test_sets_that_are_not_written_like_the_training_text_are_told_unless_prep_m
     assert "not written" not in nmtkit("prep", "-s", "en", "-j1", "--lowercase", "--normalize", "-o", "alike").err
 
 
+def test_a_set_that_is_partly_in_the_training_text_is_told_unless_prep_drops_it_there(
+    nmtkit: Run, folder: Path
+) -> None:
+    for language in ("en", "fr"):
+        lines = [f"{language} sentence {number} \n" for number in range(100)]
+        own = [f"{language} other {number}\n" for number in range(10)]
+        (folder / "raw" / f"train.{language}").write_text("".join(lines), encoding="utf-8")
+        (folder / "raw" / f"dev.{language}").write_text("".join(own[:9] + lines[:1]), encoding="utf-8")
+        (folder / "raw" / f"test.{language}").write_text("".join(own[:8] + lines[:2]).replace(" \n", "\n"))
+    said = nmtkit("prep", "-s", "en", "-j1").err
+    found = "raw/test.en, raw/test.fr: 2 of 10 pairs are in the training text, so scores are too high"
+    assert f"{found}; --drop overlap leaves them out of it\n" in said
+    assert said.count("too high") == 1
+    dropped = nmtkit("prep", "-s", "en", "-j1", "--drop", "overlap", "-o", "dropped").err
+    assert "too high" not in dropped
+    assert "left out 2 for being in the development or test set" in dropped
+
+
 @pytest.mark.parametrize("cut", [True, False])
 def test_sides_that_are_misaligned_from_a_lost_line_on_are_told_with_the_first_such_lines(
     nmtkit: Run, folder: Path, cut: bool
