@@ -23,7 +23,8 @@ from nmtkit.text.aligned import FIRST_MISALIGNED, misaligned
 from nmtkit.text.hashes import pair_hash, repeated
 from nmtkit.text.manifest import read_json
 from nmtkit.text.pipeline import CONTROL
-from nmtkit.text.raw import NO_WORDS, Files, already_split, has_words, pairs_of
+from nmtkit.text.processed import already_split
+from nmtkit.text.raw import NO_WORDS, Files, has_words, pairs_of
 from nmtkit.text.round_trip import ENOUGH, describe_loss
 from nmtkit.text.rules import characters
 from nmtkit.text.scripts import WITHOUT_SPACES, base_language, wrong_script
@@ -98,7 +99,8 @@ def examine_text(raw: Mapping[str, Files], src: str, tgt: str) -> list[Finding]:
                     heldout.setdefault(hashed, (text.src, number))
             for path, train in zip(raw[split], raw["train"], strict=True):
                 _examine_characters(path, train, findings)
-                findings |= {(path, what): Finding(path, what) for what in differences(path, train)}
+    for train, *sets in zip(*(raw[split] for split in SPLITS if split in raw), strict=True):
+        findings |= {(path, what): Finding(path, what) for path, what in differences(sets, train)}
     if "test" in raw and not has_words(raw["test"]):
         findings[raw["test"].src, _NO_TEST] = Finding(raw["test"].src, _NO_TEST)
     if "dev" in raw and not has_words(raw["dev"]):

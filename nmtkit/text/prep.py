@@ -6,18 +6,19 @@ Development and test text keep every line, as tokens and, for scoring, raw. work
 
 import json
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
 
 from nmtkit.config import dump_yaml, to_dict
-from nmtkit.errors import UserError, counted
+from nmtkit.errors import UserError
 from nmtkit.folders import ALIGN_FILES, SIDES, SPLITS, SideName, TextFiles
-from nmtkit.lines import raw_lines, read_lines
+from nmtkit.lines import read_lines
 from nmtkit.machine.processes import Chunk, Workers, chunks
 from nmtkit.machine.progress import progress
 from nmtkit.symbols import SPELLINGS, UNKPOS
+from nmtkit.text.advice import warn_of
 from nmtkit.text.cleaning import clean_shards, report_lost, write_rejected
 from nmtkit.text.learning import choose_merges, learn_segmenters, learn_truecasers
 from nmtkit.text.manifest import (
@@ -29,16 +30,12 @@ from nmtkit.text.manifest import (
     reference_files,
     versions,
 )
-from nmtkit.text.moses import has_moses_rules
 from nmtkit.text.pipeline import TextPipeline, copy_prep
-from nmtkit.text.raw import Files, already_split, check_outside, input_files
+from nmtkit.text.raw import Files, check_outside, input_files
 from nmtkit.text.round_trip import round_trip, sample
 from nmtkit.text.settings import AS_GIVEN, Cleaning, Prep, SetOptions, load_prep
-from nmtkit.text.spelling import differences
 from nmtkit.text.work import CHUNK_LINES, Work, join_lines, remove, split_lines, vocabularies
 from nmtkit.writing import FULL, copy_file, move_into_place, real_path, report_write_errors, sync, write_file
-
-_MANY_KNOWN = 0.1  # of the pairs of a development or test set
 
 log = logging.getLogger(__name__)
 
@@ -72,8 +69,7 @@ def prepare(
         if is_data_file(real.name) and real.parent == real_path(folder):
             raise UserError(f"{keep_rejected}: is a file of the data folder; choose another `keep_rejected`")
     with Workers(workers) as pool, Work.open(raw, folder, prep, pool, held_out, like) as work:
-        _warn_of_languages(prep)
-        _warn_of_text(work)
+        warn_of(work)
         if merge:
             _check_merge(work)
         else:
@@ -99,8 +95,7 @@ def prepare_part(
     are kept, because parts that start together would all delete them.
     """
     with Workers(workers) as pool, Work.open(raw, folder, prep, pool, held_out, like, shared=True) as work:
-        _warn_of_languages(prep)
-        _warn_of_text(work)
+        warn_of(work)
         clean_shards(work, part)
     done = sum(map(work.is_clean, work.shards))
     return f"{work.folder}: {done} of {len(work.shards)} shards are done; when all are done, run nmtkit prep --merge"
@@ -128,62 +123,6 @@ def _check_merge(work: Work) -> None:
         f"{work.folder}: {len(missing)} of {len(work.shards)} shards are missing, the first of which starts at {first}"
         f"{found}; run every `shard` with these settings, then `merge`"
     )
-
-
-def _warn_of_languages(prep: Prep) -> None:
-    """Warn if the tokenizer does not suit a language."""
-    for side in prep.sides.values():
-        if side.tokenizer not in ("moses", "reversible") or side.command:
-            continue
-        if not side.finds_words:
-            reversible = replace(side, tokenizer="reversible").finds_words
-            tokenizer, more = ("reversible", "") if reversible else ("none", " and `sentencepiece`")
-            remedy = f"use `tokenizer` {side.language}={tokenizer}{more}, or a segmenter as `tokenizer_command`"
-            problem = "written without spaces, and this tokenizer does not find its words"
-            log.warning(f"language {side.language}: {problem}; {remedy}")
-        elif side.tokenizer == "moses" and not has_moses_rules(side.language):
-            problem = "Moses has no rules for it; it uses English abbreviations and splits at every apostrophe"
-            log.warning(f"language {side.language}: {problem}; use `tokenizer` reversible")
-
-
-def _warn_of_text(work: Work) -> None:
-    """Warn of text that is split already, and would be split again with the marks, and of differences between texts."""
-    given = [text for split, files in work.raw.items() if split not in work.held_out.sizes for text in files.texts]
-    for text in given:
-        for side, path in zip(work.prep.sides.values(), text, strict=True):
-            found, what = already_split(path, side.language) or (None, "")
-            again = {"words": side.tokenizer == "reversible", "subwords": side.segmentation != "words", None: False}
-            if again[found] and not side.command:
-                log.warning(f"{path}: {what}")
-    for split in SPLITS[1:]:
-        if split in work.raw and split not in work.held_out.sizes:
-            for side, path, train in zip(work.prep.sides.values(), work.raw[split], work.raw["train"], strict=True):
-                capitals = not (side.lowercase or side.truecase)
-                for what in differences(path, train, capitals, apostrophes=not side.normalize):
-                    log.warning(f"{path}: {what}")
-    _warn_of_overlap(work)
-
-
-def _warn_of_overlap(work: Work) -> None:
-    """Warn of a development or test set many of whose pairs are in the training text, unless they are dropped there."""
-    if "overlap" in work.prep.cleaning.drop:  # as with sampled sets
-        return
-    # That a set is all of the training text is told already.
-    sets = [split for split in work.raw if work.contents[split][:2] != work.contents["train"][:2]]
-    pairs = {split: [*_stripped(work.raw[split])] for split in sets}
-    known = {pair for of_split in pairs.values() for pair in of_split if all(pair)}
-    found = known.intersection(_stripped(work.raw["train"]))
-    for split, of_split in pairs.items():
-        count = sum(pair in found for pair in of_split)
-        if count > _MANY_KNOWN * len(of_split):
-            src, tgt = work.raw[split]
-            what = f"{count:,} of {counted(len(of_split), 'pair')} are in the training text, so scores are too high"
-            log.warning(f"{src}, {tgt}: {what}; `drop` overlap leaves them out of it")
-
-
-def _stripped(files: Files) -> Iterator[tuple[bytes, ...]]:
-    """The pairs of a text without white space around their sides."""
-    return (tuple(map(bytes.strip, pair)) for pair in zip(*map(raw_lines, files), strict=False))
 
 
 def _finish(work: Work, keep_rejected: Path | None) -> PrepReport:

@@ -1,7 +1,7 @@
 """Signs that a text is not written like the training text: another orthography, another apostrophe, capital letters."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -9,9 +9,10 @@ from unicodedata import normalize
 
 import regex
 
-from nmtkit.lines import count_lines, decode_line, raw_lines
+from nmtkit.lines import decode_line, raw_lines
 
-_SAMPLE, _LEAST = 10_000, 100  # lines of a text that are read, and the fewest that say anything
+_READ, _SAMPLE = 1_000_000, 10_000  # lines at the beginning of a text, and those of them that are examined
+_LEAST = 100  # lines that say anything
 # A difference: a letter in this share of one text's lines that is so many times rarer among the letters of the other.
 # Texts of other domains in one language (news, captions, the Bible, everyday sentences) do not differ so.
 _MANY, _RARER, _RARER_CAPITALS = 0.3, 50, 20
@@ -30,14 +31,22 @@ class _Letters(NamedTuple):
     rates: dict[str, float]
 
 
-def differences(path: Path, train: Path, capitals: bool = True, apostrophes: bool = True) -> Iterator[str]:
-    """Descriptions, with remedies, of how a text is written differently from the training text.
+def differences(
+    paths: Sequence[Path], train: Path, capitals: bool = True, apostrophes: bool = True
+) -> Iterator[tuple[Path, str]]:
+    """Descriptions, with remedies, of how texts are written differently from the training text.
 
     capitals, apostrophes: whether differences in these matter.
     """
-    here, there = _letters(path), _letters(train)
-    if not (here and there):
+    if not paths or (there := _letters(train)) is None:
         return
+    for path in paths:
+        if here := _letters(path):
+            yield from ((path, what) for what in _differences(here, there, train, capitals, apostrophes))
+
+
+def _differences(here: _Letters, there: _Letters, train: Path, capitals: bool, apostrophes: bool) -> Iterator[str]:
+    """How a text is written differently, of whose letters these are."""
     found = [each for each in {**here.lines, **there.lines} if _differ(each, here, there)]
     found.sort(key=lambda each: (-max(here.lines.get(each, 0), there.lines.get(each, 0)), each))
     if _CAPITALS in found:
@@ -58,9 +67,9 @@ def differences(path: Path, train: Path, capitals: bool = True, apostrophes: boo
 
 def _letters(path: Path) -> _Letters | None:
     """The letters of a sample of lines of a text; None if it is too short."""
-    step = -(-count_lines(path) // _SAMPLE) or 1
+    step = -(-sum(1 for _ in islice(raw_lines(path), _READ)) // _SAMPLE) or 1
     lines, letters, number = Counter[str](), Counter[str](), 0
-    for number, raw in enumerate(islice(raw_lines(path), 0, None, step), 1):
+    for number, raw in enumerate(islice(raw_lines(path), 0, _READ, step), 1):
         text = normalize("NFC", decode_line(raw, number))
         found = Counter(_LETTER.findall(text.lower()))
         found[_CAPITALS] = sum(map(str.isupper, text))

@@ -146,7 +146,7 @@ def _read_files(paths: Sequence[Text], ref_paths: Sequence[Text], options: Score
     from nmtkit.evaluation.subsets import unknown_free
     from nmtkit.text.moses import has_moses_rules
     from nmtkit.text.pipeline import TextPipeline, is_subword
-    from nmtkit.text.raw import is_tokenized, segmented
+    from nmtkit.text.processed import is_tokenized, segmented
     from nmtkit.translation.testset import describe, read_set, text_name
 
     language, tokenized, source = options.language, options.tokenized, options.source

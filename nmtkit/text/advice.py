@@ -1,0 +1,83 @@
+"""Warnings of ``nmtkit prep`` of text from which a model would learn badly, before it is prepared."""
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from nmtkit.errors import counted
+from nmtkit.folders import SPLITS
+from nmtkit.lines import raw_lines
+from nmtkit.text.moses import has_moses_rules
+from nmtkit.text.processed import already_split
+from nmtkit.text.raw import Files
+from nmtkit.text.settings import Prep
+from nmtkit.text.spelling import differences
+from nmtkit.text.work import Work
+
+_MANY_KNOWN = 0.1  # of the pairs of a development or test set
+
+log = logging.getLogger(__name__)
+
+
+def warn_of(work: Work) -> None:
+    """Warn of a tokenizer that does not suit a language, and of text that does not suit the training text."""
+    _warn_of_languages(work.prep)
+    given = [split for split in SPLITS if split in work.raw and split not in work.held_out.sizes]
+    _warn_of_processed(work, given)
+    _warn_of_spelling(work, given)
+    if "overlap" not in work.prep.cleaning.drop:  # as with sampled sets
+        _warn_of_overlap(work, given[1:])
+
+
+def _warn_of_languages(prep: Prep) -> None:
+    """Warn if the tokenizer does not suit a language."""
+    for side in prep.sides.values():
+        if side.tokenizer not in ("moses", "reversible") or side.command:
+            continue
+        if not side.finds_words:
+            reversible = replace(side, tokenizer="reversible").finds_words
+            tokenizer, more = ("reversible", "") if reversible else ("none", " and `sentencepiece`")
+            remedy = f"use `tokenizer` {side.language}={tokenizer}{more}, or a segmenter as `tokenizer_command`"
+            problem = "written without spaces, and this tokenizer does not find its words"
+            log.warning(f"language {side.language}: {problem}; {remedy}")
+        elif side.tokenizer == "moses" and not has_moses_rules(side.language):
+            problem = "Moses has no rules for it; it uses English abbreviations and splits at every apostrophe"
+            log.warning(f"language {side.language}: {problem}; use `tokenizer` reversible")
+
+
+def _warn_of_processed(work: Work, given: Sequence[str]) -> None:
+    """Warn of text that is already tokenised or segmented, and would be split again together with the marks."""
+    for text in (text for split in given for text in work.raw[split].texts):
+        for side, path in zip(work.prep.sides.values(), text, strict=True):
+            found, what = already_split(path, side.language) or (None, "")
+            again = {"words": side.tokenizer == "reversible", "subwords": side.segmentation != "words", None: False}
+            if again[found] and not side.command:
+                log.warning(f"{path}: {what}")
+
+
+def _warn_of_spelling(work: Work, given: Sequence[str]) -> None:
+    """Warn of development and test sets that are not written like the training text."""
+    for number, side in enumerate(work.prep.sides.values()):
+        train, *sets = [work.raw[split][number] for split in given]
+        capitals = not (side.lowercase or side.truecase)
+        for path, what in differences(sets, train, capitals, apostrophes=not side.normalize):
+            log.warning(f"{path}: {what}")
+
+
+def _warn_of_overlap(work: Work, given: Sequence[str]) -> None:
+    """Warn of a development or test set many of whose pairs are in the training text, unless it is all of that text."""
+    sets = [split for split in given if work.contents[split][:2] != work.contents["train"][:2]]
+    pairs = {split: [*_stripped(work.raw[split])] for split in sets}
+    known = {pair for of_split in pairs.values() for pair in of_split if all(pair)}
+    found = known.intersection(_stripped(work.raw["train"])) if known else known
+    for split, of_split in pairs.items():
+        count = sum(pair in found for pair in of_split)
+        if count > _MANY_KNOWN * len(of_split):
+            src, tgt = work.raw[split]
+            what = f"{count:,} of {counted(len(of_split), 'pair')} are in the training text, so scores are too high"
+            log.warning(f"{src}, {tgt}: {what}; `drop` overlap leaves them out of it")
+
+
+def _stripped(files: Files) -> Iterator[tuple[bytes, ...]]:
+    """The pairs of a text without white space around their sides."""
+    return (tuple(map(bytes.strip, pair)) for pair in zip(*map(raw_lines, files), strict=False))

@@ -1,0 +1,40 @@
+"""Signs that a text is already tokenised or segmented into subwords."""
+
+import re
+from collections.abc import Sequence
+from itertools import count, islice
+from pathlib import Path
+from typing import Literal
+
+from nmtkit.lines import decode_line, raw_lines
+
+_EXAMINED = 10_000  # lines at the beginning of a text
+_AFTER_SPACE, _AFTER_WORD = re.compile(r"\s[,.](?!\S)"), re.compile(r"\w[,.](?!\S)")
+_TOKENIZED = (
+    "looks tokenised: commas and full stops follow a space; a model of tokenised text translates plain text badly; "
+    "detokenise it first, for example with sacremoses -l {} detokenize"
+)
+_SEGMENTED = "looks segmented into subwords, with {} in many lines; join them first, for example with {}"
+_JOINED_BY = {"@@ ": "sed 's/@@ //g'", "▁": "sed 's/ //g; s/▁/ /g; s/^ //'"}  # BPE and SentencePiece
+
+
+def is_tokenized(lines: Sequence[str]) -> bool:
+    """Whether most commas and full stops at the ends of words follow a space, and more than one in a hundred lines."""
+    after_space, after_word = (sum(len(mark.findall(line)) for line in lines) for mark in (_AFTER_SPACE, _AFTER_WORD))
+    return after_space > max(after_word, len(lines) // 100)
+
+
+def segmented(lines: Sequence[str]) -> str | None:
+    """A description, with the remedy, of text that is segmented into subwords; None for other text."""
+    for mark, command in _JOINED_BY.items():
+        if 10 * sum(mark in line for line in lines) > len(lines):
+            return _SEGMENTED.format(mark.strip(), command)
+    return None
+
+
+def already_split(path: Path, language: str) -> tuple[Literal["words", "subwords"], str] | None:
+    """Whether the beginning of a text is already split into words or subwords, and a description with the remedy."""
+    lines = [*map(decode_line, islice(raw_lines(path), _EXAMINED), count(1))]
+    if what := segmented(lines):
+        return "subwords", what
+    return ("words", _TOKENIZED.format(language)) if is_tokenized(lines) else None
