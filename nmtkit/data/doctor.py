@@ -23,7 +23,7 @@ from nmtkit.text.aligned import FIRST_MISALIGNED, misaligned
 from nmtkit.text.hashes import pair_hash, repeated
 from nmtkit.text.manifest import read_json
 from nmtkit.text.pipeline import CONTROL
-from nmtkit.text.processed import already_split
+from nmtkit.text.processed import processing
 from nmtkit.text.raw import NO_WORDS, Files, has_words, pairs_of
 from nmtkit.text.round_trip import ENOUGH, describe_loss
 from nmtkit.text.rules import characters
@@ -88,7 +88,7 @@ def examine_text(raw: Mapping[str, Files], src: str, tgt: str) -> list[Finding]:
         if shift := misaligned(*text):
             findings[text.src, shift] = Finding(text.src, f"{shift}; {FIRST_MISALIGNED}")
         for path, language in zip(text, (src, tgt), strict=True):
-            if found := already_split(path, language):
+            if found := processing(path, language):
                 findings[path, found[1]] = Finding(path, found[1])
     languages = _Languages(raw["train"], src, tgt)
     heldout: dict[bytes, tuple[Path, int]] = {}

@@ -8,7 +8,7 @@ from nmtkit.errors import counted
 from nmtkit.folders import SPLITS
 from nmtkit.lines import raw_lines
 from nmtkit.text.moses import has_moses_rules
-from nmtkit.text.processed import already_split
+from nmtkit.text.processed import processing
 from nmtkit.text.raw import Files
 from nmtkit.text.settings import Prep
 from nmtkit.text.spelling import differences
@@ -46,12 +46,12 @@ def _warn_of_languages(prep: Prep) -> None:
 
 
 def _warn_of_processed(work: Work, given: Sequence[str]) -> None:
-    """Warn of text that is already tokenised or segmented, and would be split again together with the marks."""
+    """Warn of text that is already tokenised or segmented, and would be split again, and of text with entities."""
     for text in (text for split in given for text in work.raw[split].texts):
         for side, path in zip(work.prep.sides.values(), text, strict=True):
-            found, what = already_split(path, side.language) or (None, "")
-            again = {"words": side.tokenizer == "reversible", "subwords": side.segmentation != "words", None: False}
-            if again[found] and not side.command:
+            found, what = processing(path, side.language) or (None, "")
+            wrong = {"words": side.tokenizer == "reversible", "subwords": side.segmentation != "words"}
+            if found and wrong.get(found, True) and not side.command:
                 log.warning(f"{path}: {what}")
 
 

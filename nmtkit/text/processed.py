@@ -1,4 +1,4 @@
-"""Signs that a text is already tokenised or segmented into subwords."""
+"""Signs that a text is already tokenised, segmented into subwords, or escaped as in HTML."""
 
 import re
 from collections.abc import Sequence
@@ -15,6 +15,11 @@ _TOKENIZED = (
     "detokenise it first, for example with sacremoses -l {} detokenize"
 )
 _SEGMENTED = "looks segmented into subwords, with {} in many lines; join them first, for example with {}"
+_ESCAPED = (
+    "has HTML entities such as {}; decode them first, for example with "
+    "python3 -c 'import html, sys; sys.stdout.writelines(map(html.unescape, sys.stdin))'"
+)
+_ENTITY = re.compile("&(?:amp|quot|apos|lt|gt|nbsp|#[0-9]+);")
 _JOINED_BY = {"@@ ": "sed 's/@@ //g'", "▁": "sed 's/ //g; s/▁/ /g; s/^ //'"}  # BPE and SentencePiece
 
 
@@ -32,9 +37,12 @@ def segmented(lines: Sequence[str]) -> str | None:
     return None
 
 
-def already_split(path: Path, language: str) -> tuple[Literal["words", "subwords"], str] | None:
-    """Whether the beginning of a text is already split into words or subwords, and a description with the remedy."""
+def processing(path: Path, language: str) -> tuple[Literal["words", "subwords", "entities"], str] | None:
+    """Into what the beginning of a text is already split or escaped, and a description with the remedy."""
     lines = [*map(decode_line, islice(raw_lines(path), _EXAMINED), count(1))]
     if what := segmented(lines):
         return "subwords", what
-    return ("words", _TOKENIZED.format(language)) if is_tokenized(lines) else None
+    if is_tokenized(lines):
+        return "words", _TOKENIZED.format(language)
+    entities = [found[0] for line in lines if (found := _ENTITY.search(line))]
+    return ("entities", _ESCAPED.format(entities[0])) if 100 * len(entities) > len(lines) else None

@@ -70,6 +70,20 @@ def test_tokenised_text_is_warned_of_unless_the_tokenizer_treats_plain_text_alik
     assert nmtkit("prep", "-s", "en", "-j1", "--tokenizer", "en=moses", "-o", "one").err.count("looks tokenised") == 2
 
 
+def test_html_entities_are_warned_of_and_the_remedy_works(nmtkit: Run, folder: Path) -> None:
+    train = folder / "raw" / "train.en"
+    train.write_text("Jack &amp; Jill.\nIt&#39;s here.\nNo.\n", encoding="utf-8")
+    said = nmtkit("prep", "-s", "en", "-j1").err
+    told, _, command = said.partition("raw/train.en: has HTML entities such as &amp;; decode them first, for example ")
+    assert told != said
+    command = command.removeprefix("with ").partition("\n")[0]
+    assert said.count("entities") == 1
+    decoded = subprocess.run(f"{command} < {train}", shell=True, capture_output=True, text=True, check=True)
+    assert decoded.stdout == "Jack & Jill.\nIt's here.\nNo.\n"
+    train.write_text(decoded.stdout, encoding="utf-8")
+    assert "entities" not in nmtkit("prep", "-s", "en", "-j1").err
+
+
 def test_sets_that_are_not_written_like_the_training_text_are_told_unless_prep_makes_them_alike(
     nmtkit: Run, folder: Path
 ) -> None:
