@@ -14,7 +14,7 @@ from nmtkit.text.settings import Prep
 from nmtkit.text.spelling import differences
 from nmtkit.text.work import Work
 
-_MANY_KNOWN = 0.1  # of the pairs of a development or test set
+_MANY_KNOWN, _LEAST = 0.1, 10  # of the pairs of a development or test set; pairs of a set that is more than a trial
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +72,7 @@ def _warn_of_overlap(work: Work, given: Sequence[str]) -> None:
     found = known.intersection(_stripped(work.raw["train"])) if known else known
     for split, of_split in pairs.items():
         count = sum(pair in found for pair in of_split)
-        if count > _MANY_KNOWN * len(of_split):
+        if len(of_split) >= _LEAST and count > _MANY_KNOWN * len(of_split):
             src, tgt = work.raw[split]
             what = f"{count:,} of {counted(len(of_split), 'pair')} are in the training text, so scores are too high"
             log.warning(f"{src}, {tgt}: {what}; `drop` overlap leaves them out of it")
