@@ -84,7 +84,7 @@ def test_html_entities_are_warned_of_and_the_remedy_works(nmtkit: Run, folder: P
     assert "entities" not in nmtkit("prep", "-s", "en", "-j1").err
 
 
-def test_sets_that_are_not_written_like_the_training_text_are_told_unless_prep_makes_them_alike(
+def test_sets_that_are_not_written_like_the_training_text_are_reported_unless_prep_makes_them_alike(
     nmtkit: Run, folder: Path
 ) -> None:
     for split, line in (("train", "the cat isn't here"), ("dev", "The cat isn’t here"), ("test", "the cat isn't here")):
@@ -98,7 +98,7 @@ def test_sets_that_are_not_written_like_the_training_text_are_told_unless_prep_m
     assert "not written" not in nmtkit("prep", "-s", "en", "-j1", "--lowercase", "--normalize", "-o", "alike").err
 
 
-def test_a_set_that_is_partly_in_the_training_text_is_told_unless_prep_drops_it_there(
+def test_a_set_that_is_partly_in_the_training_text_is_reported_unless_prep_drops_it_there(
     nmtkit: Run, folder: Path
 ) -> None:
     for language in ("en", "fr"):
@@ -117,7 +117,7 @@ def test_a_set_that_is_partly_in_the_training_text_is_told_unless_prep_drops_it_
 
 
 @pytest.mark.parametrize("cut", [True, False])
-def test_sides_that_are_misaligned_from_a_lost_line_on_are_told_with_the_first_such_lines(
+def test_sides_that_are_misaligned_from_a_lost_line_on_are_reported_with_the_first_such_lines(
     nmtkit: Run, folder: Path, cut: bool
 ) -> None:
     lengths = random.Random(1).choices(range(1, 30), k=1001)
