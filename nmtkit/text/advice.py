@@ -1,4 +1,4 @@
-"""Warnings of ``nmtkit prep`` of text from which a model would learn badly, before it is prepared."""
+"""Warnings of ``nmtkit prep`` about text from which a model would learn badly, before it is prepared."""
 
 import logging
 from collections.abc import Iterator, Sequence
@@ -6,15 +6,14 @@ from dataclasses import replace
 
 from nmtkit.errors import counted
 from nmtkit.folders import SPLITS
-from nmtkit.lines import raw_lines
 from nmtkit.text.moses import has_moses_rules
 from nmtkit.text.processed import processing
-from nmtkit.text.raw import Files
+from nmtkit.text.raw import Files, pairs_of
 from nmtkit.text.settings import Prep
 from nmtkit.text.spelling import differences
 from nmtkit.text.work import Work
 
-_MANY_KNOWN, _LEAST = 0.1, 10  # of the pairs of a development or test set; pairs of a set that is more than a trial
+_MANY_KNOWN, _LEAST = 0.1, 10  # share of the pairs of a development or test set; a set with fewer pairs is not judged
 
 log = logging.getLogger(__name__)
 
@@ -78,6 +77,6 @@ def _warn_of_overlap(work: Work, given: Sequence[str]) -> None:
             log.warning(f"{src}, {tgt}: {what}; `drop` overlap leaves them out of it")
 
 
-def _stripped(files: Files) -> Iterator[tuple[bytes, ...]]:
+def _stripped(files: Files) -> Iterator[tuple[str, ...]]:
     """The pairs of a text without white space around their sides."""
-    return (tuple(map(bytes.strip, pair)) for pair in zip(*map(raw_lines, files), strict=False))
+    return (tuple(map(str.strip, pair)) for pair in pairs_of(files))

@@ -17,7 +17,7 @@ _SURE, _BETTER = 0.5, 0.3
 
 
 def misaligned(src: Path, tgt: Path) -> str | None:
-    """The first lines that correspond to others than those of the same numbers, if there are any."""
+    """A description of the first lines that correspond to lines with other numbers, if there are any."""
     lengths = zip(*(map(len, raw_lines(path)) for path in (src, tgt)), strict=False)
     first = 1
     while len(window := list(islice(lengths, _WINDOW))) >= _LEAST:

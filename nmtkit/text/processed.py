@@ -38,7 +38,7 @@ def segmented(lines: Sequence[str]) -> str | None:
 
 
 def processing(path: Path, language: str) -> tuple[Literal["words", "subwords", "entities"], str] | None:
-    """Into what the beginning of a text is already split or escaped, and a description with the remedy."""
+    """How the beginning of a text has already been processed, if it has, and a description with the remedy."""
     lines = [*map(decode_line, islice(raw_lines(path), _EXAMINED), count(1))]
     if what := segmented(lines):
         return "subwords", what

@@ -12,7 +12,7 @@ import regex
 from nmtkit.lines import decode_line, raw_lines
 
 _READ, _SAMPLE = 1_000_000, 10_000  # lines at the beginning of a text, and those of them that are examined
-_LEAST = 100  # lines that say anything
+_LEAST = 100  # a text with fewer lines is not judged
 # A difference: a letter in this share of one text's lines that is so many times rarer among the letters of the other.
 # Texts of other domains in one language (news, captions, the Bible, everyday sentences) do not differ so.
 _MANY, _RARER, _RARER_CAPITALS = 0.3, 50, 20

@@ -159,8 +159,9 @@ def _read_files(paths: Sequence[Text], ref_paths: Sequence[Text], options: Score
     names = [text_name(path, number) for number, path in enumerate(paths, 1)]
     ref_names = [text_name(path, number) for number, path in enumerate(ref_paths, 1)]
     forms = [_form(lines) for lines in (*texts, *refs)]
-    for name, lines, form in zip((*names, *ref_names), (*texts, *refs), forms, strict=True):
-        if what := segmented(lines):
+    subwords = [segmented(lines) for lines in (*texts, *refs)]
+    for name, lines, form, what in zip((*names, *ref_names), (*texts, *refs), forms, subwords, strict=True):
+        if what:
             log.warning(f"nmtkit: {name} {what}")
         main = form or "NFC"
         if others := sum(not is_normalized(main, line) for line in lines):
@@ -169,8 +170,8 @@ def _read_files(paths: Sequence[Text], ref_paths: Sequence[Text], options: Score
                 "identical letters count as different; convert the file"
             )
     expected = forms[len(texts)]
-    for name, hyps, form in zip(names, texts, forms[: len(texts)], strict=True):
-        if not (tokenized or segmented(hyps)) and is_tokenized(hyps):
+    for name, hyps, form, what in zip(names, texts, forms, subwords, strict=False):
+        if not (tokenized or what) and is_tokenized(hyps):
             log.warning(
                 f"nmtkit: {name} looks tokenised, but plain text is expected; if it is tokenised, set `tokenized`"
             )
