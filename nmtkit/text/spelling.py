@@ -17,7 +17,8 @@ _LEAST = 100  # a text with fewer lines is not judged
 # Texts of other domains in one language (news, captions, the Bible, everyday sentences) do not differ so.
 _MANY, _RARER, _RARER_CAPITALS = 0.3, 50, 20
 _SHOWN = 5  # letters
-_CAPITALS = "capital letters"
+_CAPITALS, _INNER = "capital letters", "capital letters within sentences"
+_CAPITAL = {_CAPITALS: regex.compile(r"\p{Lu}"), _INNER: regex.compile(r"(?<=[\p{Ll},;] |\p{L})\p{Lu}")}
 _APOSTROPHES = "'’‘´`ʼʻꞌ"
 # A letter, but none of a script with so many that one may belong to a topic; apostrophes only after a letter.
 _SYLLABLES = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Bopomofo}\p{Hangul}\p{Ethi}\p{Cans}\p{Cherokee}\p{Yi}\p{Vai}"
@@ -25,7 +26,7 @@ _LETTER = regex.compile(rf"(?V1)[[\p{{L}}\p{{M}}]--[{_SYLLABLES}]]|(?<=\p{{L}})[
 
 
 class _Letters(NamedTuple):
-    """Letters, lower-cased, and capital letters as one: the share of lines with each, and its share of all letters."""
+    """Letters, lower-cased, and capitals as one: the share of lines with each, and its share of all letters."""
 
     lines: dict[str, float]
     rates: dict[str, float]
@@ -49,11 +50,11 @@ def _differences(here: _Letters, there: _Letters, train: Path, capitals: bool, a
     """How a text is written differently, of whose letters these are."""
     found = [each for each in {**here.lines, **there.lines} if _differ(each, here, there)]
     found.sort(key=lambda each: (-max(here.lines.get(each, 0), there.lines.get(each, 0)), each))
-    if _CAPITALS in found:
-        found.remove(_CAPITALS)
-        if capitals:
-            remedy = "prep's truecase (of the first words of sentences) or lowercase (of all words) makes them alike"
-            yield f"{_describe([_CAPITALS], here, there, train)}; {remedy}"
+    capital = [each for each in _CAPITAL if each in found][:1]
+    found = [each for each in found if each not in _CAPITAL]
+    if capital and capitals:
+        remedy = "prep's `truecase` writes words as the training text does within sentences, `lowercase` in lower case"
+        yield f"{_describe(capital, here, there, train)}; {remedy}"
     ours, theirs = (max(_APOSTROPHES, key=lambda each: letters.lines.get(each, 0)) for letters in (here, there))
     if ours != theirs and theirs in found:
         found = [each for each in found if each not in _APOSTROPHES]
@@ -72,12 +73,12 @@ def _letters(path: Path) -> _Letters | None:
     for number, raw in enumerate(islice(raw_lines(path), 0, _READ, step), 1):
         text = normalize("NFC", decode_line(raw, number))
         found = Counter(_LETTER.findall(text.lower()))
-        found[_CAPITALS] = sum(map(str.isupper, text))
+        found.update({each: len(pattern.findall(text)) for each, pattern in _CAPITAL.items()})
         letters.update(found)
         lines.update(dict.fromkeys(+found, 1))
     if number < _LEAST:
         return None
-    total = letters.total() - letters[_CAPITALS]
+    total = letters.total() - sum(letters[each] for each in _CAPITAL)
     return _Letters(
         {each: times / number for each, times in lines.items()},
         {each: times / max(total, 1) for each, times in letters.items()},
@@ -87,7 +88,7 @@ def _letters(path: Path) -> _Letters | None:
 def _differ(letter: str, here: _Letters, there: _Letters) -> bool:
     """Whether a letter is frequent in one text and rare in the other."""
     less, more = sorted((here, there), key=lambda letters: letters.rates.get(letter, 0))
-    rarer = _RARER_CAPITALS if letter == _CAPITALS else _RARER
+    rarer = _RARER_CAPITALS if letter in _CAPITAL else _RARER
     return more.lines.get(letter, 0) >= _MANY and more.rates[letter] > rarer * less.rates.get(letter, 0)
 
 

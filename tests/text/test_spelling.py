@@ -1,8 +1,10 @@
 import random
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import regex
 
 from nmtkit.text.spelling import differences
 
@@ -48,10 +50,25 @@ def test_text_in_lower_or_upper_case_is_found_unless_case_is_changed(tmp_path: P
     sides = (train.upper(), train) if upper else (text(1), train)
     (what,) = found(tmp_path, *sides)
     assert what == (
-        f"not written like {tmp_path}/train: capital letters in 100% of the lines instead of 0%; prep's truecase (of "
-        "the first words of sentences) or lowercase (of all words) makes them alike"
+        f"not written like {tmp_path}/train: capital letters in 100% of the lines instead of 0%; prep's `truecase` "
+        "writes words as the training text does within sentences, `lowercase` in lower case"
     )
     assert found(tmp_path, *sides, capitals=False) == []
+
+
+@pytest.mark.parametrize("written", [str.upper, str.title])
+def test_capitals_that_one_text_has_only_at_the_beginning_of_lines_are_found(
+    tmp_path: Path, written: Callable[[str], str]
+) -> None:
+    test = text(1).replace("seri", written("seri")).replace("zila", written("zila"))
+    (what,) = found(tmp_path, test, text(2))
+    assert regex.fullmatch(
+        rf"not written like {tmp_path}/train: capital letters within sentences in \d+% of the lines instead of 0%; "
+        "prep's `truecase` .*", what
+    )  # fmt: skip
+    assert found(tmp_path, test, text(2), capitals=False) == []
+    assert found(tmp_path, test, text(2).replace("seri", written("seri"))) == []  # fewer, but as usual
+    assert found(tmp_path, text(1), text(2).replace(" kemo ", ". Kemo ")) == []  # several sentences in a line
 
 
 def test_another_orthography_is_found_by_letters_that_are_missing_in_either_text(tmp_path: Path) -> None:
