@@ -1,9 +1,10 @@
-"""Reading lines of files, tables, translation memories and folders. A line ends at \\n and nowhere else."""
+"""Reading lines of text files, tables, translation memories, JSON lines and folders. A line ends only at \\n."""
 
 import codecs
 import csv
 import gzip
 import io
+import json
 import os
 import re
 import sys
@@ -24,7 +25,7 @@ _BLOCK = 1 << 17
 _COLUMN = re.compile(r"(.+?(\.(?i:tsv|csv)(?:\.gz|\.zst)?)?):([1-9][0-9]{0,8})")
 SEPARATOR = re.compile(r'("?)sep=([,;\t|])\1(?:\r\n?|\n)')  # tells Excel the delimiter; not a row
 _CODE = {"bpt", "ept", "it", "ph", "ut"}  # the inline elements of TMX whose content is code
-_TMX = re.compile(r"(.+\.(?i:tmx)(?:\.gz|\.zst)?):([^:/]+)")
+_UNITS = re.compile(r"(.+\.(?i:tmx|jsonl?)(?:\.gz|\.zst)?):([^:/]+)")
 _FOLDER = re.compile(rf"(.+?)/?:({naming.LANGUAGE})")
 XML_LANG = "{http://www.w3.org/XML/1998/namespace}lang"
 
@@ -40,9 +41,9 @@ BINARY = (b"PK\3\4", b"%PDF-", b"\xd0\xcf\x11\xe0", b"\x1f\x8b", b"\x28\xb5\x2f\
 def raw_lines(path: Path | str) -> Iterator[bytes]:
     """The lines of a file as bytes, \\n included. "-" is standard input; .gz and .zst files are decompressed.
 
-    FILE.tsv:2 is the second column of FILE.tsv, FILE.tmx:es the Spanish text of a translation memory, and FOLDER:es
-    that of all texts in a folder, one after the other. Raises UserError if the file cannot be read, is damaged, or
-    lacks the column in a line or the language in all units, and as ``texts_of`` does.
+    FILE.tsv:2 is the second column of FILE.tsv, FILE.tmx:es the Spanish text of a translation memory, FILE.jsonl:es
+    that of JSON lines, and FOLDER:es that of all texts in a folder, one after the other. Raises UserError if the file
+    cannot be read, is damaged, or lacks the column in a line or the language in all units, and as ``texts_of`` does.
     """
     file, side = file_of(path)
     if isinstance(side, str):
@@ -64,7 +65,7 @@ def file_of(path: Path | str) -> tuple[Path, int | str | None]:
 
     Raises UserError for a column of a file that is not named like a table.
     """
-    if memory := _TMX.fullmatch(str(path)):
+    if memory := _UNITS.fullmatch(str(path)):
         return Path(memory[1]), memory[2]
     if (folder := _FOLDER.fullmatch(str(path))) and os.path.isdir(folder[1]):
         return Path(folder[1]), folder[2]
@@ -84,11 +85,11 @@ def texts_of(path: Path | str) -> list[Path]:
     file, language = file_of(path)
     if not isinstance(language, str) or not file.is_dir():
         return [Path(path)]
-    usual = f"NAME.{language}, NAME.SRC-TGT.tsv, NAME.SRC-TGT.csv or NAME.tmx"
+    usual = f"NAME.{language}, NAME.SRC-TGT.tsv, NAME.SRC-TGT.csv, NAME.tmx or NAME.jsonl"
     texts = dict[str, dict[str, Path]]()
     for each in files_in(file):
         name, found = naming.sides(each)
-        if not found and naming.kind(each) == "tmx":
+        if not found and naming.kind(each) in naming.BY_LANGUAGE:
             found = {language: Path(f"{each}:{language}")}
         if not found:
             raise UserError(f"{each}: not named as a text ({usual}); rename it, or move it to another folder")
@@ -147,7 +148,7 @@ def _column(path: Path, column: int) -> Iterator[bytes]:
     for number, cells in enumerate(rows(path), 1):
         if cells and len(cells) < column:
             parse_line(next(_lines_of_file(path)), path, 1)  # in UTF-16, lines end within a character
-            noun = "row" if is_csv(path) else "line"
+            noun = noun_of(path)
             found = f"{noun} {number} has {counted(len(cells), 'column')}, so no column {column}"
             raise UserError(f"{path}: {found}; fix the {noun}, or name another column")
         yield (cells[column - 1] if cells else b"") + b"\n"
@@ -203,21 +204,48 @@ def is_csv(path: Path) -> bool:
     return naming.kind(path) == "csv"
 
 
-def _memory(path: Path, language: str) -> Iterator[bytes]:
-    """The text of each unit of a translation memory (TMX) in a language as a line, empty if the unit has none.
+def noun_of(file: Path) -> str:
+    """What messages call an entry of a file with both sides: row (of CSV), unit (of a translation memory) or line."""
+    return {"csv": "row", "tmx": "unit"}.get(naming.kind(file), "line")
 
-    Raises UserError if the file is not TMX or has no text in the language (see ``text_in``).
+
+def _memory(path: Path, language: str) -> Iterator[bytes]:
+    """The text in a language of each unit of a translation memory or JSON line, as a line; empty if there is none.
+
+    Raises UserError if the file has another format, or no text in the language (see ``text_in``).
     """
     seen, found = set[str](), False
-    for unit in _units(path):
-        texts = {_tag(text.get(XML_LANG, text.get("lang", ""))): text.find("seg") for text in unit.iter("tuv")}
+    for texts in _tmx(path) if naming.kind(path) == "tmx" else _json(path):
         seen.update(texts)
-        segment = text_in(texts, language)
-        found |= segment is not None
-        line = "" if segment is None else re.sub("[ \t\r\n]+", " ", _without_code(segment))
-        yield line.encode() + b"\n"
+        text = text_in(texts, language)
+        found |= text is not None
+        yield re.sub("[ \t\r\n]+", " ", text or "").encode(errors="replace") + b"\n"
     if not found:
         raise UserError(f"{path}: has no text in {language}; it has {', '.join(sorted(seen)) or 'no unit'}")
+
+
+def _json(path: Path) -> Iterator[dict[str, str]]:
+    """The texts of each line by language: {"translation": {"en": ..., "fr": ...}} or {"en": ..., "fr": ..., "id": ...}.
+
+    A blank line has none. Raises UserError for a line that is no such object.
+    """
+    for number, line in enumerate(read_lines(path), 1):
+        try:
+            row = json.loads(line) if line.strip() else {}
+        except (ValueError, RecursionError):
+            row = None
+        if not isinstance(row, dict):
+            wanted = 'a JSON object such as {"translation": {"en": "...", "fr": "..."}}'
+            raise UserError(f"{path}:{number}: is not {wanted}; write one object on each line")
+        texts = row["translation"] if isinstance(row.get("translation"), dict) else row
+        yield {_tag(language): text for language, text in texts.items() if isinstance(text, str)}
+
+
+def _tmx(path: Path) -> Iterator[dict[str, str]]:
+    """The texts of each unit of a translation memory by language."""
+    for unit in _units(path):
+        texts = {_tag(text.get(XML_LANG, text.get("lang", ""))): text.find("seg") for text in unit.iter("tuv")}
+        yield {language: _without_code(segment) for language, segment in texts.items() if segment is not None}
 
 
 def _units(path: Path) -> Iterator[Element]:
@@ -345,8 +373,8 @@ def at_line(path: Path | str, number: int) -> str:
         [(text, [number])] = numbers_in_texts(path, [number]).items()
         return at_line(text, number)
     if side is not None:
-        place = f"{file}: row {number}" if is_csv(file) else f"{file}:{number}"
-        return f"{file}: unit {number}, {side}" if isinstance(side, str) else f"{place}, column {side}"
+        place = f"{file}:{number}" if (noun := noun_of(file)) == "line" else f"{file}: {noun} {number}"
+        return f"{place}, {side}" if isinstance(side, str) else f"{place}, column {side}"
     return f"{'standard input' if str(path) == '-' else path}:{number}"
 
 

@@ -2,6 +2,7 @@ import bz2
 import csv
 import gzip
 import io
+import json
 import lzma
 import os
 import re
@@ -205,6 +206,55 @@ def test_what_is_wrong_with_a_translation_memory_is_said(tmp_path: Path, content
     (tmp_path / "text.tmx").write_text(content)
     with pytest.raises(UserError, match=message):
         list(read_lines(f"{tmp_path}/text.tmx:fr"))
+
+
+JSON = r"""{"translation": {"fr": "Un & \u0064eux.\n", "fon": "Ɖokpó\tkpó"}}
+
+{"id": 7, "score": 0.5, "fr_BE": "Trois.", "fon": null}
+{"fr": "Quatre \ud83d.", "translation": "no object", "fon": "Ɛnɛ."}"""
+
+
+@pytest.mark.parametrize(("name", "pack"), PACKED)
+@pytest.mark.parametrize("suffix", [".jsonl", ".json"])
+def test_json_lines_are_a_text_in_each_language(
+    tmp_path: Path, name: str, pack: Callable[[bytes], bytes], suffix: str
+) -> None:
+    """As of a translation memory; a lone surrogate, which is not text, is a question mark."""
+    path = tmp_path / name.replace("text", f"text{suffix}")
+    path.write_bytes(pack(JSON.encode()))
+    assert list(read_lines(f"{path}:fr")) == ["Un & deux. ", "", "Trois.", "Quatre ?."]
+    assert list(read_lines(f"{path}:fon")) == ["Ɖokpó kpó", "", "", "Ɛnɛ."]
+
+
+@in_one_folder
+@given(texts=st.lists(st.tuples(st.text(), st.text())))
+def test_the_texts_of_json_lines_come_back(tmp_path: Path, texts: list[tuple[str, str]]) -> None:
+    rows = [{"en": "a", "fr": "b"}, *({"translation": {"en": en, "fr": fr}} for en, fr in texts)]
+    (tmp_path / "text.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for side, language in enumerate(("en", "fr")):
+        expected = [re.sub("[ \t\r\n]+", " ", text[side]) for text in texts]
+        assert list(read_lines(f"{tmp_path}/text.jsonl:{language}"))[1:] == expected
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (JSON.encode(), r"text\.jsonl: has no text in en; it has fon, fr, fr-be, translation"),
+        (b"", r"text\.jsonl: has no text in en; it has no unit"),
+        (
+            b'{"en": "a"}\n{"en": \n',
+            r'text\.jsonl:2: is not a JSON object such as \{"tr.*; write one object on each',
+        ),
+        (b'{"en": "a"}\n["b"]\n', r"text\.jsonl:2: is not a JSON object"),
+        (b"[" * 100_000, r"text\.jsonl:1: is not a JSON object"),
+        (b'{"en": 1' + b"0" * 5000 + b"}", r"text\.jsonl:1: is not a JSON object"),
+        (b'{"en": "\xe9"}', r"text\.jsonl:1: byte 0xE9 is not UTF-8; convert the file"),
+    ],
+)
+def test_what_is_wrong_with_json_lines_is_said(tmp_path: Path, content: bytes, message: str) -> None:
+    (tmp_path / "text.jsonl").write_bytes(content)
+    with pytest.raises(UserError, match=message):
+        list(read_lines(f"{tmp_path}/text.jsonl:en"))
 
 
 @pytest.mark.parametrize("language", ["spanish", "1"])

@@ -21,7 +21,7 @@ def prep(
       nmtkit prep --train europarl.en.gz europarl.fr.gz --dev dev.en dev.fr --test test.en test.fr
       nmtkit prep --train text.en text.fr --dev-size 1000 --test-size 1000     (sampled from the training text)
       nmtkit prep -s en -t fr --train crawl.tsv.gz:2 crawl.tsv.gz:4     (columns 2 and 4 of a table; or .csv)
-      nmtkit prep --train memory.tmx:es memory.tmx:gn --dev-size 500     (a translation memory)
+      nmtkit prep --train memory.tmx:es memory.tmx:gn --dev-size 500     (a translation memory, or .jsonl)
       nmtkit prep --train texts:es texts:gn --dev-size 500     (all texts in the folder texts)
       nmtkit prep -s zh -t en --tokenizer moses --tokenizer zh=characters --escape --drop script,duplicate
       nmtkit prep -s de -t en --truecase --bpe 32000 --separate -o data-truecased

@@ -12,7 +12,7 @@ from typing import Any
 
 from nmtkit.errors import UserError, counted
 from nmtkit.folders import SIDES, SPLITS, SetName, TextFiles, check_regular
-from nmtkit.lines import file_of, is_csv, numbers_in_texts, raw_lines
+from nmtkit.lines import file_of, noun_of, numbers_in_texts, raw_lines
 from nmtkit.text.round_trip import describe_loss
 from nmtkit.text.rules import describe_rule
 from nmtkit.text.sentencepieces import package
@@ -91,7 +91,7 @@ def line_numbers(rule: Mapping[str, Any], path: Path | str) -> str:
 def _numbered(path: Path | str, numbers: Sequence[int], count: int) -> str:
     """Lines, rows or units of a text, of ``count`` altogether, as "lines 3, 14"."""
     file, side = file_of(path)
-    noun = "unit" if isinstance(side, str) else "row" if side and is_csv(file) else "line"
+    noun = "line" if side is None else noun_of(file)
     return f"{noun}{'s' if count > 1 else ''} {', '.join(map(str, numbers))}"
 
 

@@ -148,15 +148,16 @@ def _check_file(path: Path) -> None:
 
 
 def check_side(path: Path) -> None:
-    """Raise UserError for a table, a translation memory or a folder without the column or language to read."""
+    """Raise UserError for a folder, or a file with both sides, without the column or language to read."""
     file, side = file_of(path)
     if side is None and file.is_dir():
         raise UserError(f"{file}: a folder; name a language of its texts for each side, as {file}:en")
     kind = "" if side is not None else naming.kind(file)
     if kind in ("tsv", "csv"):
         raise UserError(f"{file}: a table; name a column of it for each side, as {file}:1")
-    if kind == "tmx":
-        raise UserError(f"{file}: a translation memory; name a language of it for each side, as {file}:en")
+    if kind in naming.BY_LANGUAGE:
+        what = "a translation memory" if kind == "tmx" else "JSON lines"
+        raise UserError(f"{file}: {what}; name a language of it for each side, as {file}:en")
 
 
 def pairs_of(files: Files) -> Iterator[tuple[str, str]]:
@@ -188,10 +189,10 @@ def find_raw(
     """The raw files of each split in a folder, and the source and target language.
 
     Names are {train,dev,test}.LANGUAGE, {train,dev,test}.SRC-TGT.tsv (or .csv) with the sides in the first two columns,
-    or {train,dev,test}.SRC-TGT.tmx, also with .gz or .zst; or {train,dev,test} is a folder of such texts of any name. A
-    language may be None if the folder has only two, and both if it has a table or a translation memory. sampled: the
-    sets that are sampled from train, so that there is no warning if they are missing. Raises UserError if files are
-    missing or the languages are ambiguous.
+    or {train,dev,test}.SRC-TGT.tmx (or .jsonl), also with .gz or .zst; or {train,dev,test} is a folder of such texts of
+    any name. A language may be None if the folder has only two, and both if a file has both sides. sampled: the sets
+    that are sampled from train, so that there is no warning if they are missing. Raises UserError if files are missing
+    or the languages are ambiguous.
     """
     if not folder.is_dir():
         raise UserError(f"{folder}/: no such folder; put train.en, train.fr, ... there, or give nmtkit prep two files")
@@ -237,12 +238,12 @@ def find_raw(
 def _sides_in(folder: Path, src: str | None, tgt: str | None) -> tuple[str, dict[str, Path]]:
     """The name of a folder and the sides of all its texts together, by language; none if it lacks a requested one.
 
-    A translation memory that does not have its languages in its name may have any.
+    A translation memory, or JSON lines, without languages in the name may have any.
     """
     files = files_in(folder)
     found = {language: side for path in files for language, side in naming.sides(path)[1].items()}
     asked = [language for language in (src, tgt) if language]
-    memories = any(naming.kind(path) == "tmx" for path in files)
+    memories = any(naming.kind(path) in naming.BY_LANGUAGE for path in files)
     if not memories and any(text_in(found, language) is None for language in asked):
         return folder.name, {}
     every = [*found, *asked] if src and tgt else found  # one alone may be mistyped

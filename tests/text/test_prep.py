@@ -694,31 +694,42 @@ def test_the_name_of_a_table_says_which_side_is_the_source(folder: Callable[...,
     assert find_raw(folder("train.fr-en.tsv"), "en", None)[1:] == ("en", "fr")
 
 
-def test_a_translation_memory_is_found_by_its_two_languages(folder: Callable[..., Path]) -> None:
-    place = folder("train.pt-BR-gn.TMX.gz", "dev.gn", "dev.pt-BR")
+@pytest.mark.parametrize("suffix", ["TMX", "jsonl", "json"])
+def test_a_translation_memory_or_json_lines_are_found_by_their_two_languages(
+    folder: Callable[..., Path], suffix: str
+) -> None:
+    place = folder(f"train.pt-BR-gn.{suffix}.gz", "dev.gn", "dev.pt-BR")
     files, *languages = find_raw(place, None, None)
     assert languages == ["pt-BR", "gn"]
-    memory = place / "train.pt-BR-gn.TMX.gz"
+    memory = place / f"train.pt-BR-gn.{suffix}.gz"
     assert files["train"] == (Path(f"{memory}:pt-BR"), Path(f"{memory}:gn"))
-    assert language_of(Path(f"{memory}:gn")) == language_of(Path("MEMORY.TMX:gn")) == "gn"
+    assert language_of(Path(f"{memory}:gn")) == language_of(Path(f"MEMORY.{suffix}:gn")) == "gn"
 
 
-def test_a_translation_memory_makes_the_folder_that_its_two_texts_make(
-    repetitive: dict[str, Files], tmp_path: Path
+@pytest.mark.parametrize(
+    ("file", "what", "noun"), [("text.tmx", "a translation memory", "unit"), ("text.jsonl", "JSON lines", "line")]
+)
+def test_a_translation_memory_or_json_lines_make_the_folder_that_their_two_texts_make(
+    repetitive: dict[str, Files], tmp_path: Path, file: str, what: str, noun: str
 ) -> None:
-    memory, held_out = tmp_path / "memory.tmx", SetOptions(dev_size=20)
-    units = (
-        f"<tu><tuv xml:lang='en-GB'><seg>{src}</seg></tuv><tuv xml:lang='fr'><seg>{tgt}</seg></tuv></tu>"
-        for src, tgt in zip(*map(read_lines, repetitive["train"]), strict=True)
-    )
-    memory.write_text(f"<tmx version='1.4'><header srclang='en'/><body>{''.join(units)}</body></tmx>")
+    memory, held_out = tmp_path / file, SetOptions(dev_size=20)
+    pairs = list(zip(*map(read_lines, repetitive["train"]), strict=True))
+    if noun == "unit":
+        units = (
+            f"<tu><tuv xml:lang='en-GB'><seg>{src}</seg></tuv><tuv xml:lang='fr'><seg>{tgt}</seg></tuv></tu>"
+            for src, tgt in pairs
+        )
+        memory.write_text(f"<tmx version='1.4'><header srclang='en'/><body>{''.join(units)}</body></tmx>")
+    else:
+        rows = ({"id": number, "translation": {"en-GB": src, "fr": tgt}} for number, (src, tgt) in enumerate(pairs))
+        memory.write_text("".join(json.dumps(row) + "\n" for row in rows))
     prepare(repetitive, tmp_path / "data", BPE, workers=1, held_out=held_out)
     sides = Files(Path(f"{memory}:en"), Path(f"{memory}:fr"))
     report = prepare({"train": sides}, tmp_path / "other", BPE, workers=2, held_out=held_out)
-    assert re.search(r"left out \d+ for an empty side: units \d+, ", str(report))
+    assert re.search(rf"left out \d+ for an empty side: {noun}s \d+, ", str(report))
     for name in ("train.src", "train.tgt", "dev.src", "dev.raw.tgt", "bpe.src"):
         assert (tmp_path / "other" / name).read_bytes() == (tmp_path / "data" / name).read_bytes()
-    with pytest.raises(UserError, match=r"memory\.tmx: a translation memory; name a language .* as .*memory\.tmx:en"):
+    with pytest.raises(UserError, match=rf"{file}: {what}; name a language of it for each side, as .*{file}:en"):
         prepare({"train": Files(memory, memory)}, tmp_path / "third", BPE, workers=1)
 
 
@@ -998,6 +1009,7 @@ def test_a_file_name_without_a_language_asks_for_it(name: str) -> None:
     ("name", "remedy"),
     [
         ("a.tmx", "name a language of it .* as a.tmx:en"),
+        ("a.json.gz", "name a language of it .* as a.json.gz:en"),
         ("a.es-gn.tsv.gz", "name a column of it .* as a.es-gn.tsv.gz:1"),
         ("a.csv", "name a column of it .* as a.csv:1"),
     ],
