@@ -85,8 +85,8 @@ def examine_text(raw: Mapping[str, Files], src: str, tgt: str) -> list[Finding]:
     if "train" not in raw:
         return list(findings.values())
     for text in (text for split in raw for text in texts[split]):
-        if shift := misaligned(*text):
-            findings[text.src, shift] = Finding(text.src, f"{shift}; {FIRST_MISALIGNED}")
+        if lines := misaligned(*text):
+            findings[text.src, lines] = Finding(text.src, f"{lines}; {FIRST_MISALIGNED}, or leave these lines out")
         for path, language in zip(text, (src, tgt), strict=True):
             if found := processing(path, language):
                 findings[path, found[1]] = Finding(path, found[1])

@@ -111,7 +111,7 @@ def read_all(
         remedy = f"they must be aligned line by line: {FIRST_MISALIGNED}{f' ({found})' if found else ''}"
         check_lines(src, contents[src].lines, tgt, contents[tgt].lines, remedy)
         if found:
-            log.warning(f"{src}: {found}; {FIRST_MISALIGNED}")
+            log.warning(f"{src}: {found}; {FIRST_MISALIGNED}, or leave these lines out")
     if "dev" in raw and not has_words(raw["dev"]):
         raise UserError(f"{raw['dev'].src}, {raw['dev'].tgt}: {NO_WORDS}; training needs another one")
     if not contents[raw["train"].src].lines:

@@ -93,9 +93,10 @@ def test_lines_that_correspond_to_others_by_their_lengths_are_found(tmp_path: Pa
             side[line] += word * words
     assert examine(tmp_path, sides) == []
     del sides["train"][0][0], sides["train"][1][-1]
-    correspond = f"lines 21 to 279 correspond to lines 22 to 280 of {tmp_path}/train.fr"
-    remedy = "find the first misaligned pair, where a line was lost or broken in two"
-    found = f"{tmp_path}/train.en: by their lengths, {correspond}; {remedy}"
+    correspond = "lines 21 to 120 correspond to lines 22 to 121"
+    remedy = "find the first misaligned pair, where a line was lost or broken in two, or leave these lines out"
+    lines = f"lines 21 to 220 do not correspond to those of {tmp_path}/train.fr ({correspond})"
+    found = f"{tmp_path}/train.en: by their lengths, {lines}; {remedy}"
     (finding,) = (each for each in examine(tmp_path, sides) if "lengths" in each.what)
     assert (str(finding), finding.fatal) == (found, False)
 
