@@ -1,6 +1,7 @@
 """Signs that a text is already tokenised, segmented into subwords, or escaped as in HTML."""
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from itertools import count, islice
 from pathlib import Path
@@ -20,6 +21,9 @@ _ESCAPED = (
     "python3 -c 'import html, sys; sys.stdout.writelines(map(html.unescape, sys.stdin))'"
 )
 _ENTITY = re.compile("&(?:amp|quot|apos|lt|gt|nbsp|#[0-9]+);")
+_SPLIT = "has apostrophes between spaces, as in {!r}; join the words, for example with: {}"
+APOSTROPHES = "'’‘´`ʼʻꞌ"
+_APART, _WITHIN = (re.compile(rf"(?<=[^\W\d_]){gap}([{APOSTROPHES}]){gap}(?=[^\W\d_])") for gap in (" ", ""))
 _JOINED_BY = {"@@ ": "sed 's/@@ //g'", "▁": "sed 's/ //g; s/▁/ /g; s/^ //'"}  # BPE and SentencePiece
 
 
@@ -37,12 +41,30 @@ def segmented(lines: Sequence[str]) -> str | None:
     return None
 
 
-def processing(path: Path, language: str) -> tuple[Literal["words", "subwords", "entities"], str] | None:
+def split_at_apostrophes(lines: Sequence[str]) -> str | None:
+    """A description, with the remedy, of text most of whose apostrophes within words are between spaces, or None."""
+    apart = [found for line in lines for found in _APART.finditer(line)]
+    if len(apart) <= max(sum(len(_WITHIN.findall(line)) for line in lines), len(lines) // 100):
+        return None
+    [(mark, _)] = Counter(found[1] for found in apart).most_common(1)
+    first = next(found for found in apart if found[1] == mark)
+    before, after = first.string[: first.start()].split()[-1], first.string[first.end() :].split()[0]
+    return _SPLIT.format(before + first[0] + after, substitution(first[0], mark))
+
+
+def substitution(old: str, new: str) -> str:
+    """A shell command that replaces ``old`` in text, neither of which is special in sed."""
+    return f'sed "s/{old}/{new}/g"'.replace("`", "\\`")
+
+
+def processing(path: Path, language: str) -> tuple[Literal["words", "subwords", "entities", "apostrophes"], str] | None:
     """How the beginning of a text has already been processed, if it has, and a description with the remedy."""
     lines = [*map(decode_line, islice(raw_lines(path), _EXAMINED), count(1))]
     if what := segmented(lines):
         return "subwords", what
     if is_tokenized(lines):
         return "words", _TOKENIZED.format(language)
+    if what := split_at_apostrophes(lines):
+        return "apostrophes", what
     entities = [found[0] for line in lines if (found := _ENTITY.search(line))]
     return ("entities", _ESCAPED.format(entities[0])) if 100 * len(entities) > len(lines) else None

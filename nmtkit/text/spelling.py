@@ -10,6 +10,7 @@ from unicodedata import normalize
 import regex
 
 from nmtkit.lines import decode_line, raw_lines
+from nmtkit.text.processed import APOSTROPHES, substitution
 
 _READ, _SAMPLE = 1_000_000, 10_000  # lines at the beginning of a text, and those of them that are examined
 _LEAST = 100  # a text with fewer lines is not judged
@@ -19,7 +20,6 @@ _MANY, _RARER, _RARER_CAPITALS = 0.3, 50, 20
 _SHOWN = 5  # letters
 _CAPITALS, _INNER = "capital letters", "capital letters within sentences"
 _CAPITAL = {_CAPITALS: regex.compile(r"\p{Lu}"), _INNER: regex.compile(r"(?<=[\p{Ll},;] |\p{L})\p{Lu}")}
-_APOSTROPHES = "'’‘´`ʼʻꞌ"
 # A letter, but none of a script with so many that one may belong to a topic; apostrophes only after a letter.
 _SYLLABLES = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Bopomofo}\p{Hangul}\p{Ethi}\p{Cans}\p{Cherokee}\p{Yi}\p{Vai}"
 _LETTER = regex.compile(rf"(?V1)[[\p{{L}}\p{{M}}]--[{_SYLLABLES}]]|(?<=\p{{L}})['’‘´`]")
@@ -55,12 +55,11 @@ def _differences(here: _Letters, there: _Letters, train: Path, capitals: bool, a
     if capital and capitals:
         remedy = "prep's `truecase` writes words as the training text does within sentences, `lowercase` in lower case"
         yield f"{_describe(capital, here, there, train)}; {remedy}"
-    ours, theirs = (max(_APOSTROPHES, key=lambda each: letters.lines.get(each, 0)) for letters in (here, there))
+    ours, theirs = (max(APOSTROPHES, key=lambda each: letters.lines.get(each, 0)) for letters in (here, there))
     if ours != theirs and theirs in found:
-        found = [each for each in found if each not in _APOSTROPHES]
+        found = [each for each in found if each not in APOSTROPHES]
         if apostrophes:
-            command = f"s/{theirs}/{ours}/g".replace("`", "\\`")
-            remedy = f'replace {theirs} in the training text, for example with: sed "{command}"'
+            remedy = f"replace {theirs} in the training text, for example with: {substitution(theirs, ours)}"
             yield f"{_describe([ours, theirs], here, there, train)}; {remedy}"
     if found:
         yield f"{_describe(found[:_SHOWN], here, there, train)}; convert one of them to the orthography of the other"

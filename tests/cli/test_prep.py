@@ -162,6 +162,21 @@ def test_text_in_subwords_is_warned_of_unless_its_words_are_not_split_and_the_re
     assert joined.stdout.startswith("The cat is here")
 
 
+@pytest.mark.parametrize("mark", "'’`")
+def test_words_that_are_split_at_apostrophes_are_warned_of_and_the_remedy_works(
+    nmtkit: Run, folder: Path, mark: str
+) -> None:
+    train = folder / "raw" / "train.en"
+    train.write_text(f"A jach {mark} a uta.\nIt{mark}s {mark} quoted {mark}.\n{'a' * 100_000} J {mark} ai.\n")
+    said = nmtkit("prep", "-s", "en", "-t", "fr", "-j1").err
+    example = f"{f'jach {mark} a'!r}; join the words, for example with: "
+    command = said.partition(f"raw/train.en: has apostrophes between spaces, as in {example}")[2].partition("\n")[0]
+    done = subprocess.run(f"{command} {train}", shell=True, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith(f"A jach{mark}a uta.\nIt{mark}s{mark}quoted {mark}.\n")
+    train.write_text(done.stdout)
+    assert "apostrophes" not in nmtkit("prep", "-s", "en", "-t", "fr", "-j1", "-o", "joined").err
+
+
 def test_without_options_the_direction_is_asked_for(nmtkit: Run) -> None:
     assert nmtkit("prep") == (
         1,
