@@ -14,6 +14,7 @@ def doctor(options: DoctorOptions, as_json: AsJson = False) -> None:
 
       nmtkit doctor -s en
       nmtkit doctor -s en --model deep-att
+      nmtkit doctor --train text.en text.fr --dev dev.en dev.fr
 
     Each finding is a line on stdout: the file, the line number and the problem. The vocabularies are checked if the
     data folder has any. The exit status is 1 if nmtkit prep or nmtkit train would fail, and 0 otherwise.
@@ -36,5 +37,5 @@ def doctor(options: DoctorOptions, as_json: AsJson = False) -> None:
     if any(finding.fatal for finding in findings):
         raise typer.Exit(1)
     raw, data = Path(options.raw), Path(options.data)
-    if not as_json and not (data / "manifest.json").exists():
+    if options.train is None and not as_json and not (data / "manifest.json").exists():
         say_next(f"prep -s {src} -t {tgt}", ("--raw", raw, "raw"), ("-o", data, "data"))

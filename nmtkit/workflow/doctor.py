@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from nmtkit.folders import TextFiles
 from nmtkit.options import Option, by_keyword, option
 from nmtkit.workflow.shared import DATA, RAW, SOURCE_LANGUAGE, TARGET_LANGUAGE, presets
+from nmtkit.workflow.texts import DEV, TEST, TRAIN, TwoFiles, raw_texts
 
 if TYPE_CHECKING:
     from nmtkit.data.doctor import Finding
@@ -23,6 +24,9 @@ class DoctorOptions:
     data: Path | str = option("data", DATA)
     model: str | None = option(None, Option(
         "Also check whether this preset suits the text and fits into memory.", names="--model -m", complete=presets))
+    train: TwoFiles | None = option(None, TRAIN)
+    dev: TwoFiles | None = option(None, DEV)
+    test: TwoFiles | None = option(None, TEST)
 # fmt: on
 
 
@@ -43,20 +47,22 @@ def diagnose(options: DoctorOptions) -> Diagnosis:
     from nmtkit.experiment.plan import examine_memory, examine_plan
     from nmtkit.experiment.presets import load_preset
     from nmtkit.experiment.schema import build_experiment
-    from nmtkit.text.raw import find_raw
     from nmtkit.text.settings import load_prep
 
-    raw, data, model = Path(options.raw), Path(options.data), options.model
+    data, model = Path(options.data), options.model
     languages: tuple[str | None, str | None] = options.src_lang, options.tgt_lang
     if languages == (None, None) and TextFiles(data).settings.is_file():
         languages = load_prep(data).languages
     # A missing development set is reported below; prep may have sampled a test set.
     sampled = ["dev", *(["test"] if (data / "test.src").exists() else [])]
-    files, src, tgt = find_raw(raw, *languages, sampled)
+    named = {"train": options.train, "dev": options.dev, "test": options.test}
+    asked = bool(options.src_lang or options.tgt_lang)
+    files, src, tgt = raw_texts(options.raw, named, languages, sampled, asked=asked)
     findings = examine_text(files, src, tgt)
     if "dev" not in files and not (data / "dev.src").exists():  # prep may have sampled one from the training text
         remedy = "nmtkit prep --dev-size samples one from the training text"
-        findings.append(Finding(raw, f"no development set, without which nmtkit train fails; {remedy}", fatal=True))
+        place = Path(options.raw) if options.train is None else files["train"].src
+        findings.append(Finding(place, f"no development set, without which nmtkit train fails; {remedy}", fatal=True))
     if (data / "manifest.json").exists():
         findings += examine_round_trip(data)
     if (data / "ids.json").exists():

@@ -1,7 +1,7 @@
 """``prep``: raw parallel text to a data folder."""
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast, get_args
@@ -11,16 +11,14 @@ from nmtkit.folders import ModelFolder, TextFiles
 from nmtkit.options import Option, by_keyword, option, options_of
 from nmtkit.text.settings import MOSES, Cleaning, Drop, Prep, SetOptions, Side, Tokenizer, load_prep
 from nmtkit.workflow.shared import JOBS, RAW, SOURCE_LANGUAGE, TARGET_LANGUAGE, several
+from nmtkit.workflow.texts import DEV, SETS, TEST, TRAIN, TwoFiles, raw_texts
 from nmtkit.writing import real_path
 
 if TYPE_CHECKING:
     from nmtkit.text.manifest import PrepReport
-    from nmtkit.text.raw import Files
-
-TwoFiles = tuple[Path | str, Path | str]
 
 # Groups of the help.
-SETS, TOKENS, SEGMENTATION, CLEANING, LARGE = "Data sets", "Tokenisation", "Segmentation", "Cleaning", "Large text"
+TOKENS, SEGMENTATION, CLEANING, LARGE = "Tokenisation", "Segmentation", "Cleaning", "Large text"
 
 
 # fmt: off
@@ -34,10 +32,9 @@ class PrepOptions:
     src_lang: str | None = option(None, replace(SOURCE_LANGUAGE, before="raw"))
     tgt_lang: str | None = option(None, replace(TARGET_LANGUAGE, before="raw"))
 
-    train: TwoFiles | None = option(None, Option(
-        "Training text: two files, used instead of the folder --raw.", SETS, metavar="SRC TGT"))
-    dev: TwoFiles | None = option(None, Option("Development text: two files.", SETS, metavar="SRC TGT"))
-    test: TwoFiles | None = option(None, Option("Test text: two files.", SETS, metavar="SRC TGT"))
+    train: TwoFiles | None = option(None, TRAIN)
+    dev: TwoFiles | None = option(None, DEV)
+    test: TwoFiles | None = option(None, TEST)
     dev_reference: Sequence[Path | str] = option((), Option(
         "Additional reference for the development text, for BLEU during training; may be repeated.", SETS,
         metavar="FILE"))
@@ -130,7 +127,9 @@ def prepare(options: PrepOptions) -> "PrepReport | str":
             if (src_lang, tgt_lang) != alike.languages:
                 theirs = " to ".join(alike.languages)
                 raise UserError(f"`like` {like}: is from {theirs}, not from {src_lang} to {tgt_lang}")
-        files, src, tgt = _files(options, src_lang, tgt_lang, held_out.sizes)
+        named = {"train": options.train, "dev": options.dev, "test": options.test}
+        asked = bool(options.src_lang or options.tgt_lang)  # else they may be those of ``like``
+        files, src, tgt = raw_texts(options.raw, named, (src_lang, tgt_lang), held_out.sizes, asked=asked)
         if TextFiles(output).settings.is_file():
             there = load_prep(output).languages
             if there != (src, tgt):
@@ -162,8 +161,6 @@ def _check(options: PrepOptions) -> None:
         raise UserError(f"`words`: words are not split; leave out {_names(split)}")
     if options.bpe is not None and options.sentencepiece is not None:
         raise UserError("`bpe` and `sentencepiece` cannot be combined; leave one of them out")
-    if options.train is None and (options.dev or options.test):
-        raise UserError("`dev` and `test` need `train`; without it, all three are read from `raw`")
     if options.shard and (options.merge or options.keep_rejected):
         raise UserError("`shard`: `merge` and `keep_rejected` are for the command that merges the shards")
     output = Path(options.output)
@@ -213,37 +210,6 @@ def _settings(options: PrepOptions, src: str, tgt: str, cleaning: Cleaning) -> P
 def _names(arguments: Sequence[str]) -> str:
     """Names of arguments for a message."""
     return ", ".join(f"`{name}`" for name in arguments)
-
-
-def _files(
-    options: PrepOptions, src: str | None, tgt: str | None, sampled: Collection[str]
-) -> "tuple[Mapping[str, Files], str, str]":
-    """The files of each set, named or in the folder ``raw``, and the two languages; ``sampled`` sets have none."""
-    from nmtkit.text.raw import (
-        Files,
-        find_raw,
-        language_of,
-        names_swapped,
-        warn_of_columns,
-        warn_of_other_languages,
-    )
-
-    # Named files replace all sets of the folder, so that none of these is used unnoticed.
-    if options.train is None:
-        return find_raw(Path(options.raw), src, tgt, sampled)
-    named = {"train": options.train, "dev": options.dev, "test": options.test}
-    files = {split: Files(*map(Path, pair)) for split, pair in named.items() if pair}
-    src, tgt = src or language_of(files["train"].src), tgt or language_of(files["train"].tgt)
-    for pair in files.values():
-        if names_swapped(pair, src, tgt):
-            raise UserError(
-                f"{pair.src}, {pair.tgt}: the source language is {src}, the target language {tgt}; swap them"
-            )
-        if pair.texts != [pair]:  # the columns of a single table are given
-            warn_of_columns(pair)
-    if not (options.src_lang or options.tgt_lang):  # the languages of ``like``
-        warn_of_other_languages(files["train"], src, tgt)
-    return files, src, tgt
 
 
 def _side(

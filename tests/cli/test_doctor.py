@@ -33,6 +33,37 @@ def test_a_finding_is_a_line_on_stdout(nmtkit: Run, folder: Path) -> None:
     assert said.endswith("\n1 finding\nnext: nmtkit prep -s en -t fr\n")
 
 
+def test_named_files_are_checked_like_those_of_a_folder(nmtkit: Run, folder: Path) -> None:
+    (folder / "raw" / "dev.fr").write_text("c dev\n\n")
+    named = [[f"--{split}", f"raw/{split}.en", f"raw/{split}.fr"] for split in ("train", "dev", "test")]
+    status, out, said = nmtkit("doctor", *named[0], *named[1], *named[2])
+    assert (status, out) == nmtkit("doctor", "-s", "en")[:2]
+    assert said.endswith("\n1 finding\n")
+    (folder / "raw").rename(folder / "texts")
+    train = [each.replace("raw", "texts") for each in named[0]]
+    problem = "texts/train.en: no development set, without which nmtkit train fails; nmtkit prep --dev-size samples one"
+    assert nmtkit("doctor", *train)[:2] == (1, f"{problem} from the training text\n")
+    assert nmtkit("prep", *train, "--dev-size", "1", "-j1").status == 0
+    assert nmtkit("doctor", *train)[:2] == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        (["--train", "raw/train.fr", "raw/train.en", "-s", "en", "-t", "fr"], "raw/train.fr, raw/train.en: the source "
+         "language is en, the target language fr; swap them"),
+        (["--dev", "raw/dev.en", "raw/dev.fr"], "--dev and --test need --train; without it, all three are read from "
+         "--raw"),
+        (["--train", "raw/a.tsv", "raw/a.tsv", "-s", "en", "-t", "fr"], "raw/a.tsv: a table; name a column of it for "
+         "each side, as raw/a.tsv:1"),
+    ],
+)  # fmt: skip
+def test_files_that_prep_would_refuse_are_refused(nmtkit: Run, options: list[str], error: str) -> None:
+    Path("raw/a.tsv").write_text("a\tb\n")
+    for command in ("doctor", "prep"):
+        assert nmtkit(command, *options) == (1, "", f"nmtkit: error: {error}\n")
+
+
 def test_one_finding_is_singular_and_two_are_plural(nmtkit: Run, folder: Path) -> None:
     for blank, said in (("c dev\n\n", "\n1 finding\n"), ("c\td\x07\n\n", "\n2 findings\n")):
         (folder / "raw" / "dev.fr").write_text(blank)
