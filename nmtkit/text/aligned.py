@@ -63,13 +63,15 @@ def _fit(lengths: np.ndarray) -> float | None:
 
 def _shift(lengths: np.ndarray) -> int | None:
     """By how many lines the target of a block of lengths (lines, 2) is shifted, if that is certain."""
-    source, target = np.log(1 + lengths.T)
+    logs = np.log(lengths, where=lengths > 0, out=np.full(lengths.shape, np.nan))
+    # A blank line says nothing: both sides may have one after each document.
+    source, target = np.nan_to_num(logs - np.nanmean(logs, axis=0)).T
     inner = source[_FAR:-_FAR] - source[_FAR:-_FAR].mean()
     shifted = np.lib.stride_tricks.sliding_window_view(target, len(inner))
     shifted = shifted - shifted.mean(1, keepdims=True)
     fits = shifted @ inner / np.maximum(np.linalg.norm(shifted, axis=1) * np.linalg.norm(inner), 1e-9)
     best = int(fits.argmax())
-    return best - _FAR if fits[best] > _SURE else None
+    return best - _FAR if fits[best] > _SURE and best != _FAR else None
 
 
 def _ranges(doubtful: Iterable[int], sure: Sequence[int]) -> list[tuple[int, int]]:

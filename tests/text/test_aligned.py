@@ -58,6 +58,15 @@ def test_lines_that_are_shifted_for_a_while_are_found(tmp_path: Path) -> None:
     assert numbers(found, tmp_path) == (421, 520, 421, 420)
 
 
+def test_blank_lines_on_both_sides_do_not_hide_a_shift(tmp_path: Path) -> None:
+    src, tgt = sides()
+    shifted = [*tgt[:400], *tgt[401:], "mot"]
+    for line in range(0, LINES, 7):
+        src[line] = shifted[line] = ""
+    first, _, given, there = numbers(examine(tmp_path, src, shifted), tmp_path)
+    assert (first, given - there) == (421, 1)
+
+
 def test_lines_whose_lengths_are_unrelated_are_found(tmp_path: Path) -> None:
     (src, tgt), (_, other) = sides(), sides(4)
     there = f"do not correspond to those of {tmp_path}/tgt"
