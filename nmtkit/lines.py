@@ -221,7 +221,7 @@ def _memory(path: Path, language: str) -> Iterator[bytes]:
         found |= text is not None
         yield re.sub("[ \t\r\n]+", " ", text or "").encode(errors="replace") + b"\n"
     if not found:
-        raise UserError(f"{path}: has no text in {language}; it has {', '.join(sorted(seen)) or 'no unit'}")
+        raise UserError(f"{path}: has no text in {language}; it has {', '.join(sorted(seen)) or f'no {noun_of(path)}'}")
 
 
 def _json(path: Path) -> Iterator[dict[str, str]]:

@@ -240,7 +240,7 @@ def test_the_texts_of_json_lines_come_back(tmp_path: Path, texts: list[tuple[str
     ("content", "message"),
     [
         (JSON.encode(), r"text\.jsonl: has no text in en; it has fon, fr, fr-be, translation"),
-        (b"", r"text\.jsonl: has no text in en; it has no unit"),
+        (b"", r"text\.jsonl: has no text in en; it has no line"),
         (
             b'{"en": "a"}\n{"en": \n',
             r'text\.jsonl:2: is not a JSON object such as \{"tr.*; write one object on each',

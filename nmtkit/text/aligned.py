@@ -1,6 +1,6 @@
 """Whether the sides of a text correspond line by line: lengths of sentences and their translations correlate."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 
@@ -30,8 +30,8 @@ def misaligned(src: Path, tgt: Path) -> str | None:
                 doubtful[first] = fit, _shift(lengths)
     unrelated = len(fits) >= _ENOUGH and np.mean(fits) < _NONE
     limit = _UNRELATED if fits and np.quantile(fits, 0.9) > _USUAL else -1
-    sure = [first for first, (fit, shift) in doubtful.items() if shift is not None or fit < limit]
-    ranges = [(min(doubtful), max(doubtful))] if unrelated else _ranges(doubtful, sure)
+    sure = {first: shift is not None or fit < limit for first, (fit, shift) in doubtful.items()}
+    ranges = [(min(doubtful), max(doubtful))] if unrelated else _ranges(sure)
     if not ranges:
         return None
     shown = [f"{first:,} to {last + _LINES - 1:,}" for first, last in ranges[:_SHOWN]]
@@ -74,10 +74,16 @@ def _shift(lengths: np.ndarray) -> int | None:
     return best - _FAR if fits[best] > _SURE and best != _FAR else None
 
 
-def _ranges(doubtful: Iterable[int], sure: Sequence[int]) -> list[tuple[int, int]]:
-    """The first lines of the first and the last block of each range of neighbouring blocks, if one of them is sure."""
-    ranges = list[tuple[int, int]]()
-    for first in doubtful:
-        start = ranges.pop()[0] if ranges and ranges[-1][1] + _LINES == first else first
-        ranges.append((start, first))
-    return [(first, last) for first, last in ranges if any(first <= each <= last for each in sure)]
+def _ranges(sure: Mapping[int, bool]) -> list[tuple[int, int]]:
+    """The ranges of neighbouring blocks, at least one of which is sure, each as its first and its last block.
+
+    A block is given by its first line. sure: for each block in order, whether it is sure.
+    """
+    ranges = list[tuple[int, int, bool]]()
+    for first, certain in sure.items():
+        start = first
+        if ranges and ranges[-1][1] + _LINES == first:
+            start, _, before = ranges.pop()
+            certain |= before
+        ranges.append((start, first, certain))
+    return [(start, last) for start, last, certain in ranges if certain]

@@ -53,7 +53,7 @@ def _differences(here: _Letters, there: _Letters, train: Path, capitals: bool, a
     capital = [each for each in _CAPITAL if each in found][:1]
     found = [each for each in found if each not in _CAPITAL]
     if capital and capitals:
-        remedy = "prep's `truecase` writes words as the training text does within sentences, `lowercase` in lower case"
+        remedy = "prep's truecase (as the training text writes words within sentences) or lowercase makes them alike"
         yield f"{_describe(capital, here, there, train)}; {remedy}"
     ours, theirs = (max(APOSTROPHES, key=lambda each: letters.lines.get(each, 0)) for letters in (here, there))
     if ours != theirs and theirs in found:

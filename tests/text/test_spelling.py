@@ -50,8 +50,8 @@ def test_text_in_lower_or_upper_case_is_found_unless_case_is_changed(tmp_path: P
     sides = (train.upper(), train) if upper else (text(1), train)
     (what,) = found(tmp_path, *sides)
     assert what == (
-        f"not written like {tmp_path}/train: capital letters in 100% of the lines instead of 0%; prep's `truecase` "
-        "writes words as the training text does within sentences, `lowercase` in lower case"
+        f"not written like {tmp_path}/train: capital letters in 100% of the lines instead of 0%; prep's truecase (as "
+        "the training text writes words within sentences) or lowercase makes them alike"
     )
     assert found(tmp_path, *sides, capitals=False) == []
 
@@ -64,7 +64,7 @@ def test_capitals_that_one_text_has_only_at_the_beginning_of_lines_are_found(
     (what,) = found(tmp_path, test, text(2))
     assert regex.fullmatch(
         rf"not written like {tmp_path}/train: capital letters within sentences in \d+% of the lines instead of 0%; "
-        "prep's `truecase` .*", what
+        r"prep's truecase \(.*", what
     )  # fmt: skip
     assert found(tmp_path, test, text(2), capitals=False) == []
     assert found(tmp_path, test, text(2).replace("seri", written("seri"))) == []  # fewer, but as usual
