@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from nmtkit.align.posunk import Unknown
+from nmtkit.evaluation import significance
 from nmtkit.evaluation.bleu import TEXT_METRICS, WORD_METRICS, score
 from nmtkit.text.pipeline import TextPipeline
 from nmtkit.text.settings import Side, Tokenizer
@@ -361,7 +362,10 @@ def test_a_set_in_which_every_reference_has_an_unknown_word(nmtkit: Run) -> None
 
 
 @pytest.mark.parametrize("test", ["bs", "ar"])
-def test_differences_to_the_first_are_tested(nmtkit: Run, test: Literal["bs", "ar"]) -> None:
+def test_differences_to_the_first_are_tested(
+    nmtkit: Run, monkeypatch: pytest.MonkeyPatch, test: Literal["bs", "ar"]
+) -> None:
+    monkeypatch.setitem(significance.DRAWS, test, 500)
     refs = [f"the {a} sat on the {b} of {a} today" for a in "cat dog cow pig".split() for b in "mat box rug".split()]
     write("bad", [ref.replace("the", "a") for ref in refs])
     write("good", refs)
