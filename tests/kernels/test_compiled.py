@@ -35,7 +35,6 @@ def compiler(untried: None, cache: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
     from torch._dynamo.utils import counters
     from torch._inductor import config
 
-
     torch._dynamo.reset()
     counters.clear()
     # Vector instructions are only a CPU's, and finding out which ones the C++ compiler knows takes most of the time.
