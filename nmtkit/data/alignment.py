@@ -16,6 +16,7 @@ from nmtkit.folders import ALIGN_FILES, TextFiles
 from nmtkit.lines import count_lines, read_lines
 from nmtkit.machine.progress import progress
 from nmtkit.text.bpe import Segmenter
+from nmtkit.text.manifest import read_manifest
 from nmtkit.text.sentencepieces import SentencePieces
 from nmtkit.text.settings import Prep, Segmentation, load_prep
 from nmtkit.writing import move_into_place, staging_folder
@@ -64,7 +65,7 @@ def align_with_program(folder: Path, heuristic: Heuristic, threshold: int) -> Al
 
     The lexicon has the pairs linked more than ``threshold`` times. Raises UserError if eflomal is missing or fails.
     """
-    prep = load_prep(folder)
+    prep = _load_prep(folder)
     splits = [split for split in ("train", "dev") if split == "train" or (folder / "dev.src").is_file()]
     with staging_folder(folder) as staging:
         # Both splits in one file, because dev is too small to be aligned alone.
@@ -86,7 +87,7 @@ def take_alignment(folder: Path, pharaoh: Path, threshold: int) -> AlignmentRepo
 
     Raises UserError if it does not fit the text.
     """
-    prep = load_prep(folder)
+    prep = _load_prep(folder)
     src, remedy = folder / "train.src", "align the text of that folder, without the pairs that nmtkit prep left out"
     with staging_folder(folder) as staging:
         copy = staging / "links"  # because the alignment may be a pipe, which cannot be read twice
@@ -95,6 +96,13 @@ def take_alignment(folder: Path, pharaoh: Path, threshold: int) -> AlignmentRepo
         check_lines(pharaoh, count_lines(copy), src, count_lines(src), remedy)
         links = (parse_links(line, pharaoh, number) for number, line in enumerate(read_lines(copy), 1))
         return _write(folder, staging, prep, ["train"], links, pharaoh, threshold)
+
+
+def _load_prep(folder: Path) -> Prep:
+    """The settings of a data folder. Raises UserError for another folder: a model folder has settings, but no text."""
+    prep = load_prep(folder)
+    read_manifest(folder)
+    return prep
 
 
 def _sentences(folder: Path, split: str, prep: Prep) -> Iterator[tuple[list[str], list[str]]]:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from nmtkit.errors import UserError
+from nmtkit.text.pipeline import copy_prep
 from nmtkit.text.prep import Files, prepare
 from nmtkit.text.settings import Prep, Side
 from tests.conftest import piped
@@ -212,6 +213,8 @@ def test_an_alignment_and_its_gold_standard_may_come_from_pipes(
         ("--gold one --threshold 3", "--gold only scores an existing alignment"),
         ("--gold one", "data/train.align: cannot be read: No such file"),
         ("--data none", "none/prep.yaml: not found; make the folder with nmtkit prep"),
+        ("--data model", "model/manifest.json: not found; make the folder with nmtkit prep"),
+        ("--data model --pharaoh one", "model/manifest.json: not found; make the folder with nmtkit prep"),
     ],
 )
 def test_text_that_cannot_be_aligned_is_an_error(nmtkit: Run, tmp_path: Path, arguments: str, message: str) -> None:
@@ -219,6 +222,8 @@ def test_text_that_cannot_be_aligned_is_an_error(nmtkit: Run, tmp_path: Path, ar
     (tmp_path / "far").write_text("0-0\n3-0\n")
     (tmp_path / "bad").write_text("x\n\n")
     (tmp_path / "packed").write_bytes(lzma.compress(b"0-0\n0-0\n"))
+    (tmp_path / "model").mkdir()
+    copy_prep(tmp_path / "data", tmp_path / "model")
     status, out, err = nmtkit("align", *arguments.split())
     assert (status, out) == (1, "")
     assert message in err
