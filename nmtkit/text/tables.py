@@ -8,6 +8,7 @@ from itertools import islice
 from pathlib import Path
 
 from nmtkit.lines import at_line, file_of, is_csv, rows
+from nmtkit.text.scripts import base_language
 
 _HEADER = "looks like a header, which would be read as a sentence pair; remove it"
 _QUOTED = (
@@ -89,8 +90,16 @@ class _Quotes:
 def _header(cells: Sequence[bytes], columns: Mapping[str, int]) -> str | None:
     """What is wrong with the first row of a table if it names columns, perhaps not those that are read."""
     names = [cell.decode(errors="ignore").strip().lower() for cell in cells]
+    headed = any(name in _HEADERS for name in names)
     for language, column in columns.items():
-        if (name := language.lower()) in names and names[column - 1 : column] != [name]:
-            found = f"names column {names.index(name) + 1} {language}, which is read from column {column}"
+        code = base_language(language)  # that of eng is en
+        named = [
+            number
+            for number, name in enumerate(names, 1)
+            if name == language.lower() or (len(name) in (2, 3) and base_language(name) == code)
+        ]
+        if named and column not in named:
+            found = f"names column {named[0]} {language}, which is read from column {column}"
             return f"{found}; correct the columns or the name of the table, and remove this row"
-    return _HEADER if {*_HEADERS, *map(str.lower, columns)}.intersection(names) else None
+        headed |= named != []
+    return _HEADER if headed else None

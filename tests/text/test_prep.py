@@ -35,6 +35,7 @@ from nmtkit.text.prep import prep_like, prepare, prepare_part
 from nmtkit.text.raw import Files, find_raw, language_of
 from nmtkit.text.rules import broken_rule
 from nmtkit.text.settings import Cleaning, Prep, Segmentation, SetOptions, Side, Tokenizer, load_prep
+from nmtkit.text.tables import odd_rows
 from nmtkit.text.work import Shard
 
 Form: TypeAlias = Literal["NFC", "NFD"]
@@ -568,6 +569,8 @@ def test_a_header_of_a_table_is_warned_of(
         ("Inglés,Aymara", "looks like a header, which would be read as a sentence pair; remove it"),
         ("\ufeffFR,Source text", "names column 1 fr, which is read from column 2; correct the columns or the name of"),
         ("n,en,fr", "names column 2 en, which is read from column 1; correct the columns or the name of the table, "),
+        ("eng,Texte", "looks like a header, which would be read as a sentence pair; remove it"),
+        ("fra,eng", "names column 2 en, which is read from column 1; correct the columns or the name of the table, "),
     ],
 )
 def test_a_header_in_another_language_or_of_other_columns_is_warned_of(
@@ -578,6 +581,15 @@ def test_a_header_in_another_language_or_of_other_columns_is_warned_of(
     prepare(find_raw(tmp_path, "en", "fr")[0], tmp_path / "data", WORDS, workers=1)
     [warning] = [message for message in caplog.messages if f"{table}:1" in message]
     assert warning.startswith(f"{table}:1: {told}")
+
+
+def test_a_header_with_two_letters_is_one_of_a_language_given_with_three_and_a_region(tmp_path: Path) -> None:
+    table = tmp_path / "table.tsv"
+    table.write_text("pt\tTexto\n")
+    [(_, number, what)] = odd_rows(table, {"por-BR": 1, "shp": 2}, None)
+    assert (number, what[:21]) == (1, "looks like a header, ")
+    table.write_text("No-one came.\tIngen kom.\n")
+    assert [*odd_rows(table, {"no": 1, "nb": 2}, None)] == []
 
 
 def test_rows_with_more_columns_than_the_first_are_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
