@@ -92,10 +92,12 @@ def prepare_part(
     """Tokenise and clean part i of n of the training text (every n-th shard); returns a progress message.
 
     The shards stay in the data folder, for ``prepare`` to merge. All parts need the same arguments. Files of other runs
-    are kept, because parts that start together would all delete them.
+    are kept, because parts that start together would all delete them. Of the parts, only the first examines the text:
+    that of many million pairs takes minutes.
     """
     with Workers(workers) as pool, Work.open(raw, folder, prep, pool, held_out, like, shared=True) as work:
-        warn_of(work)
+        if part[0] == 1:
+            warn_of(work)
         clean_shards(work, part)
     done = sum(map(work.is_clean, work.shards))
     return f"{work.folder}: {done} of {len(work.shards)} shards are done; when all are done, run nmtkit prep --merge"
