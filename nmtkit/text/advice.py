@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from nmtkit.errors import counted
 from nmtkit.folders import SPLITS
+from nmtkit.text.aligned import FIRST_MISALIGNED, misaligned
 from nmtkit.text.moses import has_moses_rules
 from nmtkit.text.processed import processing
 from nmtkit.text.raw import Files, pairs_of
@@ -19,9 +20,10 @@ log = logging.getLogger(__name__)
 
 
 def warn_of(work: Work) -> None:
-    """Warn of a tokenizer that does not suit a language, and of text that does not suit the training text."""
+    """Warn of a tokenizer that does not suit a language, of lines that do not correspond, and of unsuitable text."""
     _warn_of_languages(work.prep)
     given = [split for split in SPLITS if split in work.raw and split not in work.held_out.sizes]
+    _warn_of_misaligned(work, given)
     _warn_of_processed(work, given)
     _warn_of_spelling(work, given)
     if "overlap" not in work.prep.cleaning.drop:  # as with sampled sets
@@ -42,6 +44,16 @@ def _warn_of_languages(prep: Prep) -> None:
         elif side.tokenizer == "moses" and not has_moses_rules(side.language):
             problem = "Moses has no rules for it; it uses English abbreviations and splits at every apostrophe"
             log.warning(f"language {side.language}: {problem}; use `tokenizer` reversible")
+
+
+def _warn_of_misaligned(work: Work, given: Sequence[str]) -> None:
+    """Warn of lines that do not correspond to those of the other side, or of a further reference."""
+    # The texts of a folder, so that a message names the file, and the whole sides, because the texts may be short.
+    pairs = [pair for split in given for pair in (*work.raw[split].texts, work.raw[split])]
+    pairs += [Files(work.raw["dev"].src, reference) for reference in work.held_out.references]
+    for src, tgt in dict.fromkeys(pairs):
+        if found := misaligned(src, tgt):
+            log.warning(f"{src}: {found}; {FIRST_MISALIGNED}, or leave these lines out")
 
 
 def _warn_of_processed(work: Work, given: Sequence[str]) -> None:

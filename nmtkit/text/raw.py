@@ -107,11 +107,10 @@ def read_all(
     for src, tgt in dict.fromkeys(pairs):
         if real_path(src) == real_path(tgt):
             raise UserError(f"{src}: is given for both sides; give a source file and a target file")
-        found = misaligned(src, tgt)
-        remedy = f"they must be aligned line by line: {FIRST_MISALIGNED}{f' ({found})' if found else ''}"
-        check_lines(src, contents[src].lines, tgt, contents[tgt].lines, remedy)
-        if found:
-            log.warning(f"{src}: {found}; {FIRST_MISALIGNED}, or leave these lines out")
+        if contents[src].lines != contents[tgt].lines:
+            found = misaligned(src, tgt)
+            remedy = f"they must be aligned line by line: {FIRST_MISALIGNED}{f' ({found})' if found else ''}"
+            check_lines(src, contents[src].lines, tgt, contents[tgt].lines, remedy)
     if "dev" in raw and not has_words(raw["dev"]):
         raise UserError(f"{raw['dev'].src}, {raw['dev'].tgt}: {NO_WORDS}; training needs another one")
     if not contents[raw["train"].src].lines:
