@@ -19,7 +19,7 @@ from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError, counted
 from nmtkit.folders import SIDES, SPLITS, TextFiles
 from nmtkit.lines import CARRIAGE_RETURN, at_line, conversion, parse_line, raw_lines, rows, texts_of
-from nmtkit.text.aligned import FIRST_MISALIGNED, misaligned
+from nmtkit.text.aligned import MISALIGNED_REMEDY, misaligned
 from nmtkit.text.hashes import pair_hash, repeated
 from nmtkit.text.manifest import read_json
 from nmtkit.text.pipeline import CONTROL
@@ -86,7 +86,7 @@ def examine_text(raw: Mapping[str, Files], src: str, tgt: str) -> list[Finding]:
         return list(findings.values())
     for text in (text for split in raw for text in texts[split]):
         if lines := misaligned(*text):
-            findings[text.src, lines] = Finding(text.src, f"{lines}; {FIRST_MISALIGNED}, or leave these lines out")
+            findings[text.src, lines] = Finding(text.src, f"{lines}; {MISALIGNED_REMEDY}")
         for path, language in zip(text, (src, tgt), strict=True):
             if found := processing(path, language):
                 findings[path, found[1]] = Finding(path, found[1])

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from nmtkit.errors import counted
 from nmtkit.folders import SPLITS
-from nmtkit.text.aligned import FIRST_MISALIGNED, misaligned
+from nmtkit.text.aligned import MISALIGNED_REMEDY, misaligned
 from nmtkit.text.moses import has_moses_rules
 from nmtkit.text.processed import processing
 from nmtkit.text.raw import Files, pairs_of
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 def warn_of(work: Work) -> None:
-    """Warn of a tokenizer that does not suit a language, of lines that do not correspond, and of unsuitable text."""
+    """Warn of a tokenizer that does not suit a language, of misaligned lines, and of text unlike the training text."""
     _warn_of_languages(work.prep)
     given = [split for split in SPLITS if split in work.raw and split not in work.held_out.sizes]
     _warn_of_misaligned(work, given)
@@ -53,7 +53,7 @@ def _warn_of_misaligned(work: Work, given: Sequence[str]) -> None:
     pairs += [Files(work.raw["dev"].src, reference) for reference in work.held_out.references]
     for src, tgt in dict.fromkeys(pairs):
         if found := misaligned(src, tgt):
-            log.warning(f"{src}: {found}; {FIRST_MISALIGNED}, or leave these lines out")
+            log.warning(f"{src}: {found}; {MISALIGNED_REMEDY}")
 
 
 def _warn_of_processed(work: Work, given: Sequence[str]) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 from nmtkit.lines import raw_lines
 
 FIRST_MISALIGNED = "find the first misaligned pair, where a line was lost or broken in two"
+MISALIGNED_REMEDY = f"{FIRST_MISALIGNED}, or leave these lines out"
 
 _LINES, _FAR = 100, 20  # lines of a block, and by how many the sides may be shifted
 _LEAST = 50  # pairs of a block with text on both sides, or it is not judged

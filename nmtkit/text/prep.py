@@ -92,8 +92,8 @@ def prepare_part(
     """Tokenise and clean part i of n of the training text (every n-th shard); returns a progress message.
 
     The shards stay in the data folder, for ``prepare`` to merge. All parts need the same arguments. Files of other runs
-    are kept, because parts that start together would all delete them. Of the parts, only the first examines the text:
-    that of many million pairs takes minutes.
+    are kept, because parts that start together would all delete them. Only the first part examines the text, which
+    takes minutes for many million pairs.
     """
     with Workers(workers) as pool, Work.open(raw, folder, prep, pool, held_out, like, shared=True) as work:
         if part[0] == 1:
