@@ -100,9 +100,11 @@ def _words(tokens: list[str], text: str, pipeline: TextPipeline) -> tuple[list[S
     numbers = pipeline.word_numbers(tokens)
     pieces = (unescape(letters(token)) if pipeline.side.escape else letters(token) for token in tokens)
     words = [Span(len(text), 0)] * (numbers[-1] + 1)
-    for number, (start, end) in zip(numbers, characters(pieces, text), strict=True):
+    visible = [place for place, character in enumerate(text) if pipeline.visible(character)]
+    for number, (start, end) in zip(numbers, characters(pieces, "".join(text[i] for i in visible)), strict=True):
         if start < end:
-            words[number] = Span(min(start, words[number].start), max(end, words[number].end))
+            first, last = visible[start], visible[end - 1]
+            words[number] = Span(min(first, words[number].start), max(last + 1, words[number].end))
     return words, numbers
 
 

@@ -258,6 +258,13 @@ def test_another_apostrophe_than_in_the_training_text_is_found(tmp_path: Path) -
     )
 
 
+def test_invisible_characters_that_prep_deletes_are_no_fault(tmp_path: Path) -> None:
+    sides = corpus(tmp_path)
+    for number in range(5):
+        sides["dev"][1][number] = sides["dev"][1][number].decode().replace("e", "e\u00ad").encode()
+    assert examine(tmp_path, sides) == []
+
+
 def test_a_text_that_is_not_written_like_the_training_text_is_found(tmp_path: Path) -> None:
     sides = corpus(tmp_path) | {"test": text(100, 3)}
     sides["test"] = ([line.upper() for line in sides["test"][0]], sides["test"][1])

@@ -298,6 +298,19 @@ def test_a_document_is_translated_with_its_markup_by_a_model_that_looks(echo: Tr
     assert translated(echo, given) == given
 
 
+@pytest.mark.parametrize("word", ["lo\u00adwer", "lower\u200b", "\ufefflo\u2060wer"])
+def test_invisible_characters_hide_no_word_with_markup(echo: Translator, word: str) -> None:
+    sentence = f"a {word} b"
+    [[best]] = echo.answer([sentence], Request(attention=True))
+    aligned = align(echo, sentence, best)
+    assert aligned.text == "a lower b"
+    assert [sentence[start:end].strip("\u200b\ufeff") for start, end in aligned.source] == [
+        "a", word.strip("\u200b\ufeff"), "b"
+    ]  # fmt: skip
+    [found] = translated(echo, [Segment(sentence, (Mark(2, 2 + len(word), "x", False),))])
+    assert found == Segment("a lower b", (Mark(2, 7, "x", False),))
+
+
 def test_words_are_aligned_with_their_translations_in_the_lexicon_where_attention_looks_elsewhere() -> None:
     source, target = ["The", "girl", "saw", "Rome"], ["Rome", "vit", "la", "Fille"]
     lexicon = Lexicon("lexicon", lambda: {"the": {"le": 0.5, "la": 0.4}, "girl": {"fille": 0.9}, "saw": {"vit": 0.7}})

@@ -106,6 +106,16 @@ def test_line_separators_become_spaces_and_control_characters_are_deleted() -> N
         assert TextPipeline(side).tokens("a\u2028b\x85c\rd\te\x0bf \ufeffg\x00h\x7fi") == "a b c d e f ghi".split()
 
 
+@pytest.mark.parametrize("tokenizer", ["reversible", "moses", "none"])
+def test_invisible_characters_do_not_make_another_word_except_spaces_in_scripts_without(tokenizer: Any) -> None:
+    side = Side("ga", tokenizer=tokenizer, segmentation="words", form="NFC")
+    line = "e\u00ad\u0301ireann\u2060 bre\ufeffac\u200b \u200b"
+    assert TextPipeline(side).tokens(line) == ["éireann", "breac"]
+    assert round_trip(TextPipeline(side), [line]).same == 1
+    khmer = TextPipeline(replace(side, language="km"))
+    assert "\u200b" in khmer.text(khmer.tokens("ខ្មែរ\u200bថ្មី"))
+
+
 @pytest.mark.parametrize("tokenizer", ["reversible", "none"])
 @pytest.mark.parametrize("form", ["NFC", None])
 def test_windows_1252_that_was_read_as_latin_1_comes_back_as_it_was_written(tokenizer: Any, form: Any) -> None:

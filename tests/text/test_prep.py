@@ -71,14 +71,14 @@ STRANGE = [
 
 @pytest.fixture
 def raw(tmp_path: Path) -> dict[str, Files]:
-    """An English-French text of 700 pairs, some of which are faulty, with small development and test sets."""
+    """An English-French text of 350 pairs, some of which are faulty, with small development and test sets."""
     generator = random.Random(1)
     pairs = []
-    for _ in range(700):
+    for _ in range(350):
         a, b = generator.choices(["cat", "dog", "house", "mouse", "Rome", "garden"], k=2)
         pairs.append((f"The {a} isn't in the {b}.", f"Ce n'est pas l'{a} : c'est l'{b} !"))
     for place, (_, src, tgt) in enumerate(FAULTY):
-        pairs[100 * place + 5] = (src, tgt)
+        pairs[50 * place + 5] = (src, tgt)
     write(tmp_path / "train.en", [src for src, _ in pairs])
     (tmp_path / "train.fr.gz").write_bytes(gzip.compress("\n".join(tgt for _, tgt in pairs).encode()))
     for split in ("dev", "test"):
@@ -135,7 +135,7 @@ def test_every_line_of_the_data_folder_equals_the_pipeline_of_the_raw_line(
     data = tmp_path / "data"
     prepare(raw, data, prep, workers=1)
     assert load_prep(data) == prep
-    faulty = {100 * place + 5 for place in range(len(FAULTY))}
+    faulty = {50 * place + 5 for place in range(len(FAULTY))}
     for number, side in enumerate(("src", "tgt")):
         pipeline = TextPipeline.load(data, side)  # type: ignore[arg-type]
         for split, files in raw.items():
@@ -208,7 +208,7 @@ def test_every_rule_has_its_count_and_line_numbers(raw: dict[str, Files], tmp_pa
     }
     for place, (rule, _, _) in enumerate(FAULTY):
         expected[rule]["count"] += 1
-        expected[rule]["lines"].append(100 * place + 6)
+        expected[rule]["lines"].append(50 * place + 6)
     assert report.manifest["cleaning"] == expected
     assert json.loads((tmp_path / "data" / "manifest.json").read_text(encoding="utf-8")) == report.manifest
 
@@ -216,9 +216,9 @@ def test_every_rule_has_its_count_and_line_numbers(raw: dict[str, Files], tmp_pa
 def test_the_report_counts_the_pairs_kept_and_left_out_by_rule(raw: dict[str, Files], tmp_path: Path) -> None:
     lines = str(prepare(raw, tmp_path / "data", BPE, workers=1)).splitlines()
     assert lines[0] == f"{tmp_path / 'data'}: en to fr, joint BPE of 20 merges"
-    assert lines[1].startswith("  train 693 of 700 pairs, ")
-    assert "    left out 2 for an empty side: lines 6, 106" in lines
-    assert "    left out 1 for more than 250 words: line 406" in lines
+    assert lines[1].startswith("  train 343 of 350 pairs, ")
+    assert "    left out 2 for an empty side: lines 6, 56" in lines
+    assert "    left out 1 for more than 250 words: line 206" in lines
     assert lines[-3].startswith("  test  12 pairs, ")
     assert lines[-1].startswith("  fr: ")
 
@@ -262,7 +262,7 @@ def test_the_manifest_describes_every_file(raw: dict[str, Files], tmp_path: Path
         }
         for name, content in made.items()
     }
-    assert manifest["pairs"] == {"train": 700, "dev": 12, "test": 12}
+    assert manifest["pairs"] == {"train": 350, "dev": 12, "test": 12}
 
 
 def test_a_folder_made_anew_has_nothing_of_the_old_one(raw: dict[str, Files], tmp_path: Path) -> None:
@@ -301,7 +301,7 @@ def test_text_that_is_not_utf8_is_reported_with_file_and_line(
 
 def test_sides_of_unequal_length_are_reported_with_both_files_and_counts(raw: dict[str, Files], tmp_path: Path) -> None:
     write(raw["train"].src, ["one", "two"])
-    with pytest.raises(UserError, match=r"train\.en has 2 lines but .*train\.fr\.gz has 700; .* a line was lost"):
+    with pytest.raises(UserError, match=r"train\.en has 2 lines but .*train\.fr\.gz has 350; .* a line was lost"):
         prepare(raw, tmp_path / "data", BPE, workers=1)
 
 
@@ -1131,7 +1131,7 @@ def die(*arguments: object) -> None:
 
 @pytest.fixture
 def shards(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nmtkit.text.work.SHARD_LINES", 200)
+    monkeypatch.setattr("nmtkit.text.work.SHARD_LINES", 100)
 
 
 @pytest.mark.parametrize("prep", [every_rule(CASED), WORDS], ids=["cased", "words"])
@@ -1176,10 +1176,10 @@ def test_finished_shards_are_not_made_again(
     monkeypatch.setattr("nmtkit.text.cleaning._clean", clean)
     with pytest.raises(Killed):
         prepare(raw, tmp_path / "data", BPE, workers=1)
-    assert cleaned == [1, 201, 401]
+    assert cleaned == [1, 101, 201]
     cleaned.clear()
     prepare(raw, tmp_path / "data", BPE, workers=1)
-    assert cleaned == [601]
+    assert cleaned == [301]
 
 
 def test_text_that_changes_while_it_is_read_is_refused_and_leaves_no_shard_of_the_other_text(
@@ -1231,7 +1231,7 @@ def test_after_other_settings_or_other_text_everything_is_made_anew(
             prepare(raw, tmp_path / "data", prep, 1)
     write(raw["dev"].src, ["other"] * 12)
     prepare(raw, tmp_path / "data", other, 1)
-    assert cleaned == [1, 201, 401, 601] * 3
+    assert cleaned == [1, 101, 201, 301] * 3
     assert not list((tmp_path / "data").glob(".prep-*"))
 
 
@@ -1304,7 +1304,7 @@ from pathlib import Path
 from nmtkit.text import prep, raw, work
 from nmtkit.text.settings import load_prep
 if __name__ == "__main__":
-    work.SHARD_LINES = 200
+    work.SHARD_LINES = 100
     files, _, _ = raw.find_raw(Path(sys.argv[1]), "en", "fr")
     prep.prepare(files, Path(sys.argv[3]), load_prep(Path(sys.argv[2])), int(sys.argv[4]))
 """
@@ -1338,7 +1338,7 @@ def test_parts_made_apart_are_merged_to_the_folder_of_one_run(
     for i in (3, 1):
         told = prepare_part(raw, tmp_path / "data", prep, 1, (i, 3))
     assert told.endswith(": 3 of 4 shards are done; when all are done, run nmtkit prep --merge")
-    with pytest.raises(UserError, match=r"1 of 4 shards are missing, the first of which starts at line 201; run every"):
+    with pytest.raises(UserError, match=r"1 of 4 shards are missing, the first of which starts at line 101; run every"):
         prepare(raw, tmp_path / "data", prep, 1, merge=True)
     prepare_part(raw, tmp_path / "data", prep, 1, (2, 3))
     prepare(raw, tmp_path / "data", prep, 1, merge=True)
@@ -1363,8 +1363,9 @@ def test_only_the_first_part_and_the_merge_warn_of_the_text(
 
 
 def test_a_missing_shard_of_a_folder_of_texts_begins_at_a_line_of_one_of_them(
-    several: Path, tmp_path: Path, shards: None
+    several: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("nmtkit.text.work.SHARD_LINES", 200)
     files, *_ = find_raw(several.parent, "en", "fr")
     for i, place in ((1, r"b\.en-fr\.tsv: line 1"), (2, r"c\.TMX: unit 1")):
         prepare_part(files, tmp_path / "data", BPE, 1, (i, 3))
