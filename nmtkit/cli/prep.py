@@ -35,6 +35,7 @@ def prep(
     applies them. Lengths are counted in tokenised words, or in characters if the language has no spaces between words
     and the tokenizer does not segment it. (--tokenizer none with BPE expects words; for Chinese without spaces, add
     --max-ratio 0.) With the default tokenizer, text is converted to the Unicode normal form of most training lines.
+    Soft hyphens and other invisible characters within words are deleted.
 
     When a run is interrupted, the same command continues it. Machines that share a folder can split a large text; every
     part and the merge take the same options:

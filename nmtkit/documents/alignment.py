@@ -10,7 +10,7 @@ import numpy as np
 from nmtkit.align.lexicon import NO_LEXICON, Lexicon
 from nmtkit.documents.sentences import Span
 from nmtkit.search.beam import Floats
-from nmtkit.text.pipeline import TextPipeline, letters
+from nmtkit.text.pipeline import INVISIBLE, TextPipeline, letters
 from nmtkit.translation.translation import DOUBTFUL, Translation
 from nmtkit.translation.translator import Translator
 
@@ -100,7 +100,8 @@ def _words(tokens: list[str], text: str, pipeline: TextPipeline) -> tuple[list[S
     numbers = pipeline.word_numbers(tokens)
     pieces = (unescape(letters(token)) if pipeline.side.escape else letters(token) for token in tokens)
     words = [Span(len(text), 0)] * (numbers[-1] + 1)
-    visible = [place for place, character in enumerate(text) if pipeline.visible(character)]
+    invisible = {place for found in INVISIBLE.finditer(text) for place in range(*found.span())}
+    visible = [place for place in range(len(text)) if place not in invisible]
     for number, (start, end) in zip(numbers, characters(pieces, "".join(text[i] for i in visible)), strict=True):
         if start < end:
             first, last = visible[start], visible[end - 1]

@@ -16,7 +16,7 @@ from nmtkit.text import reversible
 from nmtkit.text.bpe import Segmenter
 from nmtkit.text.casing import lower
 from nmtkit.text.command import Command
-from nmtkit.text.scripts import CHARACTERS, WIDE, WITHOUT_SPACES, base_language
+from nmtkit.text.scripts import CHARACTERS, INDOCHINESE, WIDE, base_language
 from nmtkit.text.sentencepieces import MARK, SentencePieces
 from nmtkit.text.settings import MOSES, Side, in_form, load_prep, restored
 from nmtkit.text.truecasing import Truecaser, detruecased
@@ -27,10 +27,9 @@ CONTROL = re.compile("[\x00-\x08\x0e-\x1b\x7f\x81\x8d\x8f\x90\x9d]")
 
 RUN_COMMANDS = "NMTKIT_RUN_COMMANDS"
 
-# Invisible characters within words: soft hyphens and word joiners say where a line may be broken, byte order marks
-# nothing. A zero-width space, too, unless words are written without spaces, where it may separate them.
-_INVISIBLE = re.compile("[\u00ad\u2060\ufeff]")
-_ZERO_WIDTH_SPACE = "\u200b"
+# Invisible characters within words: soft hyphens, word joiners and zero-width spaces say where a line may be broken,
+# byte order marks nothing. Zero-width spaces may also separate words, in scripts that are written without spaces.
+INVISIBLE = re.compile(f"[\u00ad\u2060\ufeff]|(?<![{INDOCHINESE}{WIDE}])\u200b(?![{INDOCHINESE}{WIDE}])")
 _LINE_BREAKS = re.compile("[\r\n\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 _CHARACTER = re.compile(f"([{WIDE}])")
 _AROUND_CHARACTERS = re.compile(f"(?<=[{WIDE}]) | (?=[{WIDE}])")
@@ -47,7 +46,6 @@ class TextPipeline:
         self.side = side
         self.truecaser = truecaser
         self.segmenter = segmenter
-        self._spaces = language not in WITHOUT_SPACES
         self._command = Command(side.command) if side.command else None
         self._normalizations = list[tuple[re.Pattern[str], str]]()
         self._tokenizer: Any = None
@@ -98,15 +96,9 @@ class TextPipeline:
     def _lowercase(self, words: list[str]) -> list[str]:
         return [lower(word, self.side.case) for word in words] if self.side.lowercase else words
 
-    def visible(self, line: str) -> str:
-        """A raw line as ``one_line``, in the normal form of the side, and without zero-width spaces within words."""
-        if self._spaces and _ZERO_WIDTH_SPACE in line:
-            line = line.replace(_ZERO_WIDTH_SPACE, "")
-        return in_form(self.side, one_line(line))
-
     def surface_words(self, line: str) -> list[str]:
         """The words of a raw line before lower-casing, truecasing and segmentation."""
-        line = self.visible(line)
+        line = in_form(self.side, one_line(line))
         if self._normalizations:
             line += "\n"  # matched by some rules
             for pattern, replacement in self._normalizations:
@@ -189,7 +181,7 @@ def one_line(text: str) -> str:
     """The ``restored`` text with spaces for line breaks, and without control characters and invisible characters."""
     if text.isprintable():  # a fast test for most lines
         return text
-    return _INVISIBLE.sub("", CONTROL.sub("", _LINE_BREAKS.sub(" ", restored(text))))
+    return INVISIBLE.sub("", CONTROL.sub("", _LINE_BREAKS.sub(" ", restored(text))))
 
 
 def letters(token: str) -> str:

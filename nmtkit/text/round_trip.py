@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 from nmtkit.lines import parse_line, raw_lines
 from nmtkit.text.casing import lower
-from nmtkit.text.pipeline import TextPipeline
+from nmtkit.text.pipeline import TextPipeline, one_line
+from nmtkit.text.settings import in_form
 
 SAMPLE = 1_000  # lines
 _BEFORE, _AFTER = 30, 30  # characters shown around a difference
@@ -33,11 +34,11 @@ def sample(path: Path, lines: int) -> Iterable[str]:
 
 
 def round_trip(pipeline: TextPipeline, lines: Iterable[str]) -> RoundTrip:
-    """Tokenise and detokenise lines, and compare them lower-cased if the side is, without invisible characters."""
+    """Tokenise and detokenise lines, and compare them in the normal form of the side, lower-cased if the side is."""
     side, total, changed = pipeline.side, 0, list[tuple[str, str]]()
     for line in lines:
         total += 1
-        written = pipeline.visible(line)
+        written = in_form(side, one_line(line))
         if side.lowercase:
             written = lower(written, side.case)
         back = pipeline.text(pipeline.tokens(line))
