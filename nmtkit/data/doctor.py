@@ -22,7 +22,7 @@ from nmtkit.lines import CARRIAGE_RETURN, at_line, conversion, parse_line, raw_l
 from nmtkit.text.aligned import MISALIGNED_REMEDY, misaligned
 from nmtkit.text.hashes import pair_hash, repeated
 from nmtkit.text.manifest import read_json
-from nmtkit.text.pipeline import CONTROL, one_line
+from nmtkit.text.pipeline import CONTROL, INVISIBLE
 from nmtkit.text.processed import processing
 from nmtkit.text.raw import NO_WORDS, Files, has_words, pairs_of
 from nmtkit.text.round_trip import ENOUGH, describe_loss
@@ -174,7 +174,7 @@ def _examine_characters(path: Path, train: Path, findings: _Findings) -> None:
     """Report frequent characters that the training text lacks, such as another apostrophe."""
     # prep converts all text to one normal form, without invisible characters.
     lines = [
-        (text, number, set(normalize("NFC", one_line(line.decode(errors="ignore")).strip())))
+        (text, number, set(normalize("NFC", INVISIBLE.sub("", line.decode(errors="ignore")).strip())))
         for text in texts_of(path)
         for number, line in enumerate(raw_lines(text), 1)
     ]
@@ -183,7 +183,7 @@ def _examine_characters(path: Path, train: Path, findings: _Findings) -> None:
     for raw in raw_lines(train):
         if not unseen:
             return
-        unseen.difference_update(normalize("NFC", one_line(raw.decode(errors="ignore"))))
+        unseen.difference_update(normalize("NFC", INVISIBLE.sub("", raw.decode(errors="ignore"))))
     for character in sorted(unseen, key=lambda character: (-counts[character], character))[:_MOST_UNSEEN]:
         for text, number, line in lines:
             if character in line:

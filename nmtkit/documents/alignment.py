@@ -99,6 +99,7 @@ def _words(tokens: list[str], text: str, pipeline: TextPipeline) -> tuple[list[S
     """The span of each word, empty for words not found in the text, and the number of each token's word."""
     numbers = pipeline.word_numbers(tokens)
     pieces = (unescape(letters(token)) if pipeline.side.escape else letters(token) for token in tokens)
+    pieces = (INVISIBLE.sub("", piece) for piece in pieces)  # some have them if the model's training text had
     words = [Span(len(text), 0)] * (numbers[-1] + 1)
     invisible = {place for found in INVISIBLE.finditer(text) for place in range(*found.span())}
     visible = [place for place in range(len(text)) if place not in invisible]

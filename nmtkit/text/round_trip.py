@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from nmtkit.lines import parse_line, raw_lines
 from nmtkit.text.casing import lower
-from nmtkit.text.pipeline import TextPipeline, one_line
+from nmtkit.text.pipeline import INVISIBLE, TextPipeline
 from nmtkit.text.settings import in_form
 
 SAMPLE = 1_000  # lines
@@ -38,7 +38,7 @@ def round_trip(pipeline: TextPipeline, lines: Iterable[str]) -> RoundTrip:
     side, total, changed = pipeline.side, 0, list[tuple[str, str]]()
     for line in lines:
         total += 1
-        written = in_form(side, one_line(line))
+        written = in_form(side, INVISIBLE.sub("", line))
         if side.lowercase:
             written = lower(written, side.case)
         back = pipeline.text(pipeline.tokens(line))

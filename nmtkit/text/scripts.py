@@ -16,7 +16,7 @@ WITHOUT_SPACES = (*CHARACTERS, "bo", "dz", "khb", "km", "lo", "mnw", "my", "nod"
 SYLLABLES = ("bo", "dz")
 # Han, kana, bopomofo, and the punctuation and full-width forms that go with them, for a set of a regular expression.
 WIDE = "\u2e80-\u312f\u31a0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff"
-# Scripts from Tibet to Java, most of them without spaces between words, for such a set, too.
+# Scripts from Tibet to Java, most of which have no spaces between words, for a set as well.
 INDOCHINESE = "\u0e00-\u109f\u1780-\u17ff\u1950-\u1bff\ua980-\uaadf"
 # The end of a sentence in any script. The Ethiopic full stop is often written as two word spaces; ၊ is a comma.
 TERMINAL = r"(?:(?!၊)[\p{Sentence_Terminal}…]|፡፡)"

@@ -311,6 +311,20 @@ def test_invisible_characters_hide_no_word_with_markup(echo: Translator, word: s
     assert found == Segment("a lower b", (Mark(2, 7, "x", False),))
 
 
+def test_invisible_characters_in_a_vocabulary_hide_no_word_with_markup(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loading, "load_model", load_echo)
+    folder = write_folder(tmp_path / "hyphens")
+    path = folder / "vocab.tgt"
+    path.write_text(path.read_text().replace("low@@\t", "lo\u00adw@@\t"))
+    translator = loading.load([folder], "cpu")
+    [[best]] = translator.answer(["a lower b"], Request(attention=True))
+    aligned = align(translator, "a lower b", best)
+    assert aligned.text == "a lo\u00adwer b"
+    assert aligned.target == [(0, 1), (2, 8), (9, 10)]
+
+
 def test_words_are_aligned_with_their_translations_in_the_lexicon_where_attention_looks_elsewhere() -> None:
     source, target = ["The", "girl", "saw", "Rome"], ["Rome", "vit", "la", "Fille"]
     lexicon = Lexicon("lexicon", lambda: {"the": {"le": 0.5, "la": 0.4}, "girl": {"fille": 0.9}, "saw": {"vit": 0.7}})

@@ -107,7 +107,7 @@ def test_line_separators_become_spaces_and_control_characters_are_deleted() -> N
 
 
 @pytest.mark.parametrize("tokenizer", ["reversible", "moses", "none"])
-def test_invisible_characters_do_not_make_another_word_except_spaces_in_scripts_without(tokenizer: Any) -> None:
+def test_invisible_characters_do_not_make_another_word_but_may_separate_words_of_some_scripts(tokenizer: Any) -> None:
     side = Side("ga", tokenizer=tokenizer, segmentation="words", form="NFC")
     line = "e\u00ad\u0301ireann\u2060 bre\ufeffac\u200b \u200b"
     assert TextPipeline(side).tokens(line) == ["éireann", "breac"]

@@ -59,7 +59,7 @@ STRANGE = [
     "a\x85b",
     "tab\there",
     "carriage\rreturn",
-    "\ufeffmark",
+    "\ufeffma\u00adrk",
     "😀👨‍👩‍👧",
     "\x00nul",
     "",
