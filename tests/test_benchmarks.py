@@ -25,6 +25,7 @@ def measured(out: Path, *arguments: str) -> tuple[int, list[dict[str, Any]], str
     return done.returncode, results, (out / "report.md").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("script", "begins"),
     [
@@ -51,6 +52,7 @@ def test_all_stages_run_on_a_processor(tmp_path: Path) -> None:
     assert "passed: `test_the_best_number_format_is_chosen`" in report
 
 
+@pytest.mark.slow
 def test_a_failing_system_does_not_stop_the_others_and_is_named(tmp_path: Path) -> None:
     status, results, report = measured(tmp_path, "search", "--systems", "no-such", "rnnsearch")
     assert status == 1
@@ -63,6 +65,7 @@ def test_a_failing_system_does_not_stop_the_others_and_is_named(tmp_path: Path) 
     assert "| `rnnsearch-small` | 2 |" in report
 
 
+@pytest.mark.slow
 def test_a_stage_without_time_left_is_named_and_earlier_results_are_kept(tmp_path: Path) -> None:
     (tmp_path / "results.jsonl").write_text('{"stage": "recurrences", "markdown": "earlier"}\n')
     status, results, report = measured(tmp_path, "machine", "train", "--minutes", "0")
@@ -71,6 +74,7 @@ def test_a_stage_without_time_left_is_named_and_earlier_results_are_kept(tmp_pat
     assert "earlier" in report
 
 
+@pytest.mark.slow
 def test_quality_has_a_line_for_every_precision_and_rule_and_a_picture(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("a b c\n\nb\n")
     command = [

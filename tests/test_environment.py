@@ -38,6 +38,7 @@ def python(code: str, **settings: str) -> subprocess.CompletedProcess[str]:
 
 
 # With AVX2 alone, PyTorch multiplies bfloat16 without oneDNN: two minutes, in which nothing is kept.
+@pytest.mark.slow
 @pytest.mark.skipif(
     not torch.backends.cpu.get_cpu_capability().startswith("AVX512"), reason="only with AVX512, oneDNN keeps programs"
 )
@@ -73,6 +74,7 @@ print(x.data_ptr() % 4096)  # the start of a page, for madvise; without huge pag
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux has huge pages")
 def test_huge_pages_are_asked_for_large_tensors() -> None:
     assert python(HUGE_PAGES).stdout == "0\n"
@@ -110,6 +112,7 @@ main()
 """
 
 
+@pytest.mark.slow
 def test_commands_work_without_flock_sysconf_and_select_as_on_windows(tmp_path: Path) -> None:
     (tmp_path / "raw").mkdir()
     for split in ("train", "dev", "test"):

@@ -301,7 +301,9 @@ def test_a_data_folder(name: str, folder: Path, data: st.DataObject) -> None:
 
 @given(st.data())
 @fuzz
-@pytest.mark.parametrize("name", ["manifest.json", "train.src", "dev.tgt"])
+@pytest.mark.parametrize(
+    "name", ["manifest.json", *(pytest.param(text, marks=pytest.mark.slow) for text in ("train.src", "dev.tgt"))]
+)
 def test_a_data_folder_that_is_encoded(name: str, folder: Path, data: st.DataObject) -> None:
     before = {path: path.read_bytes() for path in folder.iterdir() if path.is_file()}
     content = data.draw(damaged(before[folder / name]))

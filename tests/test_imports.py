@@ -239,5 +239,6 @@ def test_translation_imports_no_compiler_and_no_training(tmp_path: Path) -> None
     assert (tmp_path / "out").read_text().count("\n") == 1
 
 
+@pytest.mark.slow
 def test_the_size_of_a_model_is_computed_without_the_compiler(tmp_path: Path) -> None:
     assert loaded(SLOW, tmp_path, "models", "bideep-small") == ["torch"]

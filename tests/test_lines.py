@@ -180,6 +180,7 @@ def test_the_texts_of_a_memory_come_back(tmp_path: Path, texts: list[tuple[str, 
         assert list(read_lines(f"{tmp_path}/text.tmx:{language}"))[1:] == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("between", ["\n", ""], ids=["lines", "one line"])
 def test_the_units_of_a_translation_memory_are_not_kept_in_memory(tmp_path: Path, between: str) -> None:
     unit = "<tu><tuv xml:lang='en'><seg>one</seg></tuv><tuv xml:lang='fr'><seg>un</seg></tuv></tu>"

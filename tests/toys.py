@@ -22,9 +22,13 @@ def preset_experiment(name: str) -> Experiment:
     return build_experiment(load_preset(name), name)
 
 
+# Of architectures whose first preset is deep or another paper's.
+SHALLOW = ["deep-att-2x2", "deep-lau-2x2", "densenmt-4l-1"]
+
+
 def one_of_each_architecture() -> list[str]:
-    """The first preset of each."""
-    by_architecture = {load_preset(name)["architecture"]: name for name in reversed(preset_names())}
+    """The first preset of each, or one with few layers."""
+    by_architecture = {load_preset(name)["architecture"]: name for name in [*reversed(preset_names()), *SHALLOW]}
     return sorted(by_architecture.values())
 
 
@@ -51,21 +55,32 @@ def simplest(experiment: Experiment) -> Experiment:
     return replace(small, model=replace(small.model, **layers))
 
 
+def one_of_each(form: Callable[[Experiment], Experiment] = toy, *, switches: bool = True) -> list[str]:
+    """Presets that differ in their parts, or with ``switches`` in their switches, not just in sizes.
+
+    The smallest of each kind.
+    """
+    found: dict[object, tuple[int, str]] = {}
+    for (architecture, parts, *switched), size, preset in _kinds(form):
+        kind = architecture, parts, *(switched if switches else ())
+        found[kind] = min(found.get(kind, (10**9, "")), (size, preset))
+    return sorted(preset for _, preset in found.values())
+
+
 @cache
-def one_of_each(form: Callable[[Experiment], Experiment] = toy) -> list[str]:
-    """Presets that differ in their parts or switches in this form, not just in sizes; the smallest of each kind.
+def _kinds(form: Callable[[Experiment], Experiment]) -> list[tuple[tuple[object, ...], int, str]]:
+    """The kind of each preset in this form (architecture, names of parts, switches), number of tensors and name.
 
     Several layers are alike from the third on.
     """
-    found: dict[object, tuple[int, str]] = {}
+    found = []
     for preset in preset_names():
         experiment = form(preset_experiment(preset))
         model = experiment.build(SRC_WORDS, TGT_WORDS)
         parts = frozenset(re.sub(r"\d+", lambda layer: str(min(2, int(layer[0]))), name) for name in model.state_dict())
         switches = [value for value in astuple(experiment.model) if isinstance(value, bool | str)]
-        kind = experiment.architecture, parts, *switches
-        found[kind] = min(found.get(kind, (10**9, "")), (len(model.state_dict()), preset))
-    return sorted(preset for _, preset in found.values())
+        found.append(((experiment.architecture, parts, *switches), len(model.state_dict()), preset))
+    return found
 
 
 def toy_model(preset: str, form: Callable[[Experiment], Experiment] = toy) -> Seq2Seq:

@@ -249,7 +249,9 @@ def test_a_model_is_fine_tuned_on_text_prepared_like_its_own(folder: Path, nmtki
     assert "error: run: the run there began with random weights; leave --from out to resume it, or use" in other.err
 
 
-@pytest.mark.parametrize("options", ["--tokenizer none --joint", "--separate --truecase"])
+@pytest.mark.parametrize(
+    "options", ["--tokenizer none --joint", pytest.param("--separate --truecase", marks=pytest.mark.slow)]
+)
 def test_sentencepiece_goes_from_prep_to_score(folder: Path, nmtkit: Nmtkit, options: str) -> None:
     strange = ["", "ALT\u2581cat ☃☃ dog.", "cat @@ dog", "old " * 300]
     with Path("raw/test.en").open("a") as file:

@@ -152,6 +152,7 @@ def test_a_file_without_an_architecture_changes_the_default_or_the_run(prepared:
     assert "finished (4 updates) after update 4" in nmtkit("train", "-c", "common.yaml").err
 
 
+@pytest.mark.slow
 def test_a_configuration_may_come_from_a_pipe(prepared: Path, nmtkit: Nmtkit) -> None:
     command = f"{sys.executable} -m nmtkit"
     piped = f"{command} models rnnsearch-small | {command} train -c /dev/stdin --dry-run"

@@ -496,6 +496,7 @@ def test_translations_are_written_while_the_input_is_still_open(start: Callable[
     assert process.returncode == 0
 
 
+@pytest.mark.slow
 def test_a_closed_pipe_ends_quietly(start: Callable[..., Any], folder: Path) -> None:
     (folder / "big").write_bytes(b"a b c\n" * 200_000)
     with open(folder / "big", "rb") as big:
@@ -522,6 +523,7 @@ def test_errors_of_a_process_are_reported(nmtkit: Callable[..., Any], folder: Pa
     assert err.startswith("nmtkit: error: this model cannot align words: it has no attention")
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_quietly(start: Callable[..., Any]) -> None:
     process = start()
     process.stdin.write(b"a\n")
@@ -594,7 +596,9 @@ def test_a_file_that_is_replaced_keeps_its_mode(folder: Path, filtered: Callable
     assert ((folder / "out").read_text(), (folder / "out").stat().st_mode & 0o777) == ("a\n", 0o600)
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(
+    ("number", "status"), [pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow), (signal.SIGINT, 130)]
+)
 def test_signals_leave_no_temporary_file(
     start: Callable[..., Any], folder: Path, number: signal.Signals, status: int
 ) -> None:

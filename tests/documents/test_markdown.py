@@ -195,6 +195,7 @@ def test_notes_are_no_text_and_words_around_a_subscript_are_copied() -> None:
     assert capitals(text) == text.replace("a man", "A MAN").replace("in", "IN")
 
 
+@pytest.mark.slow
 def test_footnotes_stay_and_take_time_in_proportion_to_their_number() -> None:
     text = "".join(f"see[^{i}] that\n\n" for i in range(2_000)) + "".join(f"[^{i}]: note\n\n" for i in range(2_000))
     began = time.process_time()

@@ -253,6 +253,7 @@ def test_many_empty_paragraphs_take_little_time() -> None:
     assert texts("a.docx", data) == ["end"]
 
 
+@pytest.mark.slow
 def test_a_run_of_many_tabs_takes_little_time() -> None:
     data = docx(paragraph("<w:r><w:t>a</w:t>" + "<w:tab/><w:t>a</w:t>" * 24_000 + "</w:r>"))
     began = time.process_time()

@@ -56,6 +56,7 @@ def test_a_gain_in_one_sentence_is_chance(test: Test) -> None:
     assert better.p > 0.3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("test", ["bs", "ar"])
 def test_equally_good_systems_differ_no_more_often_than_the_p_value(
     test: Test, monkeypatch: pytest.MonkeyPatch

@@ -45,7 +45,10 @@ WRITERS: dict[str, Write] = {
 }
 
 
-@pytest.fixture(scope="module", params=WRITERS)
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(name, marks=pytest.mark.slow) if name in ("Nematus", "OPUS-MT") else name for name in WRITERS],
+)
 def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An imported model."""
     folder = tmp_path_factory.mktemp("imported")

@@ -53,6 +53,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries decide for themselves")
 def test_kept_memory_is_reused_without_new_pages() -> None:
     def new_pages(keep: str) -> int:

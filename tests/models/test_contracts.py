@@ -8,6 +8,7 @@ from dataclasses import fields, replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -49,10 +50,21 @@ CANCELLED = ".score_shift"
 
 
 every_preset = pytest.mark.parametrize("preset", preset_names())
-every_kind = pytest.mark.parametrize("preset", one_of_each())
+DIFFERENT_PARTS = one_of_each(switches=False)
 
 
-@pytest.fixture(scope="module", params=one_of_each())
+def kinds(*arguments: object) -> list[Any]:
+    """A preset of every kind, with arguments of a test; those that differ in switches alone are for ``make slow``."""
+    return [
+        pytest.param(preset, *arguments, marks=() if preset in DIFFERENT_PARTS else pytest.mark.slow)
+        for preset in one_of_each()
+    ]
+
+
+every_kind = pytest.mark.parametrize("preset", kinds())
+
+
+@pytest.fixture(scope="module", params=kinds())
 def model(request: pytest.FixtureRequest) -> Seq2Seq:
     """A model of each kind, which the tests that share it do not change."""
     return toy_model(request.param)
@@ -217,10 +229,7 @@ def gradients_in(model: Seq2Seq, sentences: int, *, low: bool) -> tuple[Tensor, 
 
 @pytest.mark.parametrize(
     ("preset", "sentences"),
-    [
-        *((preset, len(LENGTHS)) for preset in one_of_each()),
-        *((preset, MANY) for preset in one_of_each_architecture()),
-    ],
+    [*kinds(len(LENGTHS)), *((preset, MANY) for preset in one_of_each_architecture())],
 )
 def test_bfloat16_points_the_gradient_the_same_way(preset: str, sentences: int) -> None:
     model = toy_model(preset)

@@ -50,6 +50,7 @@ def test_the_range_is_the_widest_that_this_processor_sums_exactly() -> None:
     assert exact == [True, int8.largest() == int8.WIDE]
 
 
+@pytest.mark.slow
 def test_a_processor_without_vnni_has_the_narrow_range() -> None:
     # oneDNN is held to a kind of processor when it is first used, so in another process.
     asked = "from nmtkit.ops.int8 import largest; print(largest())"

@@ -126,6 +126,7 @@ def test_alternatives_of_html_have_its_markup(client: TestClient) -> None:
     assert all(each.startswith("<p>") and "<b>" in each for each in answer["alternatives"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", ["<b>", "<b =", "<b ='", "='<b ", "<script", "</script ", "<!", "<!--", "a <br> "])
 def test_the_time_for_many_possible_tags_does_not_grow_with_the_square_of_their_number(part: str) -> None:
     html = part * (200_000 // len(part))

@@ -133,6 +133,7 @@ def test_workers_that_are_killed_are_replaced_and_sigterm_under_load_ends_with_0
         server.connect()
 
 
+@pytest.mark.slow
 def test_kill_9_leaves_no_process_behind(start: Start) -> None:
     server = start("--jobs", "2")
     started = children(server)
@@ -141,6 +142,7 @@ def test_kill_9_leaves_no_process_behind(start: Start) -> None:
     server.until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in started))
 
 
+@pytest.mark.slow
 def test_slow_or_vanishing_clients_and_a_deleted_folder_do_not_block_others(start: Start, tmp_path: Path) -> None:
     server = start("--jobs", "1", TRANSFER=0.5, KEEP_ALIVE=1)
     shutil.rmtree(tmp_path / "run")
@@ -197,7 +199,6 @@ def test_errors_before_a_request_is_read_are_plain_text(start: Start) -> None:
         assert reason in body
 
 
-@pytest.mark.slow
 def test_ctrl_c_ends_with_130_and_says_nothing(start: Start) -> None:
     server = start("--jobs", "1")
     server.process.send_signal(signal.SIGINT)

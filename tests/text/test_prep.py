@@ -526,7 +526,7 @@ def test_raw_text_is_found_by_split_and_language(
     assert "has no test.en and test.fr: there will be no test set" in caplog.text
 
 
-@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+@pytest.mark.parametrize("delimiter", [",", ";", pytest.param("\t", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("first", ["", "sep"], ids=["plain", "named delimiter"])
 def test_csv_makes_the_folder_that_its_columns_make(
     repetitive: dict[str, Files], tmp_path: Path, delimiter: str, first: str
@@ -1310,7 +1310,8 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize(("workers", "kills"), [(1, 3), pytest.param(2, 10, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("workers", "kills"), [(1, 3), (2, 10)])
 def test_a_run_killed_at_random_moments_resumes_to_the_same_folder(
     raw: dict[str, Files], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shards: None, workers: int, kills: int
 ) -> None:

@@ -110,6 +110,7 @@ def test_several_processes_make_the_same_run_as_one(alone: Path, data: Path, tmp
     assert_same_run(tmp_path, alone)
 
 
+@pytest.mark.slow
 def test_in_bfloat16_several_processes_make_the_same_run_as_one_to_rounding(data: Path, tmp_path: Path) -> None:
     """Each share of a gradient is rounded separately, by at most 2^-8 of its size, before the shares are summed.
 
@@ -131,7 +132,7 @@ def test_in_bfloat16_several_processes_make_the_same_run_as_one_to_rounding(data
     assert 0 < (three - alone).norm() < 2**-8 * (alone - start).norm()
 
 
-@pytest.mark.parametrize(("first", "then"), [(1, 2), (2, 1)])
+@pytest.mark.parametrize(("first", "then"), [(1, 2), pytest.param(2, 1, marks=pytest.mark.slow)])
 def test_a_run_is_resumed_with_another_number_of_processes(
     first: int, then: int, alone: Path, data: Path, tmp_path: Path
 ) -> None:
@@ -141,6 +142,7 @@ def test_a_run_is_resumed_with_another_number_of_processes(
     assert_same_run(tmp_path, alone)
 
 
+@pytest.mark.slow
 def test_more_processes_than_sentences_in_a_batch_make_the_same_run_as_one(data: Path, tmp_path: Path) -> None:
     run_experiment(planned(batch_sentences=1), data, tmp_path / "alone", CPU)
     (tmp_path / "two").mkdir()
@@ -268,6 +270,7 @@ finally:
 """
 
 
+@pytest.mark.slow
 def test_with_torchrun_only_the_first_process_logs_and_no_thread_of_the_group_is_left(
     data: Path, tmp_path: Path
 ) -> None:

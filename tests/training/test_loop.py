@@ -79,8 +79,8 @@ def test_a_killed_run_repeats_unsaved_updates_and_logs_them_once(
     ("ended", "update", "valid_every"),
     [
         ("nmtkit.experiment.run.validate", 8, 4),
-        ("nmtkit.experiment.run.validate", 12, 5),
-        ("nmtkit.training.checkpoint.save_validated", 8, None),
+        pytest.param("nmtkit.experiment.run.validate", 12, 5, marks=pytest.mark.slow),
+        pytest.param("nmtkit.training.checkpoint.save_validated", 8, None, marks=pytest.mark.slow),
         ("nmtkit.training.checkpoint.save_validated", 12, 5),
     ],
 )
@@ -126,7 +126,7 @@ def test_a_run_killed_in_its_last_validation_and_extended_equals_the_longer_run(
     assert metrics(tmp_path / "killed") == metrics(tmp_path / "whole")
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGHUP, marks=pytest.mark.slow)])
 def test_a_run_stopped_by_a_signal_after_an_update_is_resumed_exactly(
     number: int, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -261,7 +261,7 @@ def test_the_ranking_is_that_of_the_checkpoint_from_which_a_run_is_resumed(data:
     assert folder.best_update() == best
 
 
-@pytest.mark.parametrize("best_metric", ["bleu", "chrf2"])
+@pytest.mark.parametrize("best_metric", [pytest.param("bleu", marks=pytest.mark.slow), "chrf2"])
 def test_a_run_with_two_metrics_is_resumed_exactly(best_metric: str, data: Path, tmp_path: Path) -> None:
     two = {"stop_metric": "cross_entropy", "best_metric": best_metric, "valid_every": 2}
     trained(tmp_path / "whole", data, **two)
@@ -418,7 +418,7 @@ def test_a_corpus_without_short_enough_pairs_is_an_error(data: Path, tmp_path: P
         loop.train(small_run(empty, Long(), tmp_path), validations([]))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("name", ["model.safetensors", "trainer.pt"])
+@pytest.mark.parametrize("name", ["model.safetensors", pytest.param("trainer.pt", marks=pytest.mark.slow)])
 def test_a_run_with_a_damaged_checkpoint_is_resumed_from_the_previous_one_with_the_named_remedy(
     name: str, data: Path, tmp_path: Path
 ) -> None:
