@@ -17,7 +17,7 @@ help:
 	@echo 'make demo    the quickstart: prepare, train, translate and score, in minutes'
 	@echo 'make test    the tests'
 	@echo 'make check   linter, types, then the tests: what a change must pass'
-	@echo 'make slow    the tests that take minutes'
+	@echo 'make slow    the tests that take long'
 	@echo 'make browser the tests of the page of nmtkit serve in Chromium, which is installed unless it is there'
 	@echo 'make gpu     the tests that need an NVIDIA GPU'
 	@echo 'make env     only create .venv and install nmtkit in it'

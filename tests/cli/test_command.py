@@ -212,15 +212,15 @@ def test_each_command_names_the_next_one_with_its_folder(nmtkit: Run) -> None:
         nmtkit(*command.split()).err.splitlines()[-1]
         for command in (
             "doctor -s en",
-            "prep -s en --words -o my_data",
+            "prep -s en --words -o my_data -j1",
             "align -d my_data --pharaoh raw/none --threshold 0",
-            "vocab -d my_data",
+            "vocab -d my_data -j1",
         )
     ]
     assert last[0] == "next: nmtkit prep -s en -t fr"
     assert last[1] == "next: nmtkit vocab -d my_data"
     assert last[2].startswith("nmtkit: error: ")  # after a mistake nothing comes next
-    assert nmtkit("prep", "-s", "en", "--words", "-o", "my_data", "--quiet").err == ""
+    assert nmtkit("prep", "-s", "en", "--words", "-o", "my_data", "-j1", "--quiet").err == ""
 
 
 @pytest.mark.parametrize(

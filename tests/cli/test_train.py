@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from nmtkit.cli.main import main
 from nmtkit.config import load_yaml
 from nmtkit.experiment.presets import DEFAULT, default_preset, load_preset
 
@@ -28,25 +29,44 @@ search: {beam_size: 2, max_len_a: 1, max_len_b: 2}
 """
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A working folder with raw/ and the file small.yaml."""
+def write_raw(folder: Path) -> None:
+    """raw/ and the file small.yaml."""
     choose = random.Random(1)
     words = "cat dog tree house sees likes the a old new".split()
-    (tmp_path / "raw").mkdir()
+    (folder / "raw").mkdir()
     for split, size in (("train", 50), ("dev", 6), ("test", 4)):
         for language in ("en", "fr"):
             lines = [" ".join(choose.choices(words, k=choose.randint(2, 6))) + ".\n" for _ in range(size)]
-            (tmp_path / "raw" / f"{split}.{language}").write_text("".join(lines))
-    (tmp_path / "small.yaml").write_text(SMALL)
+            (folder / "raw" / f"{split}.{language}").write_text("".join(lines))
+    (folder / "small.yaml").write_text(SMALL)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder with raw text."""
+    write_raw(tmp_path)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
+@pytest.fixture(scope="session")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The data folder that prep and vocab make of it."""
+    folder = tmp_path_factory.mktemp("prepared")
+    write_raw(folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        for command in ("prep -s en -t fr --words -j 1 -q", "vocab -j 1 -q"):
+            patch.setattr("sys.argv", ["nmtkit", *command.split()])
+            with pytest.raises(SystemExit) as end:
+                main()
+            assert not end.value.code
+    return folder / "data"
+
+
 @pytest.fixture
-def prepared(folder: Path, nmtkit: Nmtkit) -> Path:
-    assert nmtkit("prep", "-s", "en", "-t", "fr", "--words", "-j", "1").status == 0
-    assert nmtkit("vocab", "-j", "1").status == 0
+def prepared(folder: Path, data: Path) -> Path:
+    shutil.copytree(data, folder / "data")
     return folder
 
 

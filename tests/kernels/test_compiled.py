@@ -77,15 +77,10 @@ def assert_compiled(name: str, dtype: torch.dtype, compiler: Any) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("name", FUSED)
-def test_every_cell_is_compiled_once_for_all_batches(name: str, dtype: torch.dtype, compiler: Any) -> None:
+def test_every_cell_is_compiled_once_for_all_batches(
+    name: str, dtype: torch.dtype, compiler: Any, caplog: pytest.LogCaptureFixture
+) -> None:
     assert_compiled(name, dtype, compiler)
-
-
-def test_the_state_of_a_gru_is_compiled_once_for_all_batches(compiler: Any, caplog: pytest.LogCaptureFixture) -> None:
-    from torch._inductor import config
-
-    with config.patch(cpp_cache_precompile_headers=False):  # which only pay for many functions
-        assert_compiled("gru_state", torch.float32, compiler)
     assert warned(caplog) == []
 
 

@@ -237,6 +237,7 @@ def test_bfloat16_points_the_gradient_the_same_way(preset: str, sentences: int) 
     assert functional.cosine_similarity(*whole, dim=0) > 0.99
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", one_of_each_architecture())
 def test_at_the_width_of_a_small_version_bfloat16_is_as_close_to_float32_as_pytorchs(
     preset: str, monkeypatch: pytest.MonkeyPatch
@@ -325,6 +326,7 @@ def copies(random: torch.Generator, sentences: int = 64) -> tuple[Tensor, Tensor
     return src, src != PAD
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", one_of_each_architecture())
 def test_copying_is_learned(preset: str) -> None:
     torch.manual_seed(0)

@@ -751,13 +751,13 @@ def several(repetitive: dict[str, Files], tmp_path: Path) -> Path:
     folder = tmp_path / "raw" / "train"
     folder.mkdir(parents=True)
     en, fr = map(list, map(read_lines, repetitive["train"]))
-    (folder / "a.v2.en").write_bytes("\n".join(en[:200]).encode())  # the last line has no end
-    (folder / "a.v2.fr.gz").write_bytes(gzip.compress("\n".join(fr[:200]).encode()))
-    rows = [f"{src}\t{tgt}" for src, tgt in zip(en[200:400], fr[200:400], strict=True)]
+    (folder / "a.v2.en").write_bytes("\n".join(en[:100]).encode())  # the last line has no end
+    (folder / "a.v2.fr.gz").write_bytes(gzip.compress("\n".join(fr[:100]).encode()))
+    rows = [f"{src}\t{tgt}" for src, tgt in zip(en[100:200], fr[100:200], strict=True)]
     (folder / "b.en-fr.tsv").write_text("".join(f"{row}\r\n" for row in rows), encoding="utf-8-sig")
     units = [
         f"<tu><tuv xml:lang='en'><seg>{src}</seg></tuv><tuv xml:lang='fr'><seg>{tgt}</seg></tuv></tu>"
-        for src, tgt in zip(en[400:], fr[400:], strict=True)
+        for src, tgt in zip(en[200:], fr[200:], strict=True)
     ]
     (folder / "c.TMX").write_text(f"<tmx version='1.4'><header srclang='en'/><body>{''.join(units)}</body></tmx>")
     (folder / ".DS_Store").write_text("no text")
@@ -780,16 +780,16 @@ def test_the_texts_of_a_folder_make_the_data_folder_that_they_make_as_one_text(
     lines = list(read_lines(repetitive["train"].tgt))
     blank = [number for number, line in enumerate(lines, 1) if not line]
     assert f"for an empty side: {several / 'a.v2.en'}: lines {blank[0]}, {blank[1]}, " in str(report)
-    entry = {"lines": [3, 5, 201, 402, 403], "count": 6}
+    entry = {"lines": [3, 5, 101, 202, 203], "count": 6}
     assert line_numbers(entry, f"{several}:en").replace(f"{several}/", "") == (
         "a.v2.en: lines 3, 5; b.en-fr.tsv: line 1; c.TMX: units 2, 3, ..."
     )
     for number, _, _, tgt in (row.split("\t") for row in read_lines(rejected)):
         assert tgt == lines[int(number) - 1]
-    numbers = (1, 200, 201, 400, 401, 600)
+    numbers = (1, 100, 101, 200, 201, 300)
     assert [at_line(f"{several}:fr", number).removeprefix(f"{several}/") for number in numbers] == [
-        "a.v2.fr.gz:1", "a.v2.fr.gz:200", "b.en-fr.tsv:1, column 2", "b.en-fr.tsv:200, column 2", "c.TMX: unit 1, fr",
-        "c.TMX: unit 200, fr",
+        "a.v2.fr.gz:1", "a.v2.fr.gz:100", "b.en-fr.tsv:1, column 2", "b.en-fr.tsv:100, column 2", "c.TMX: unit 1, fr",
+        "c.TMX: unit 100, fr",
     ]  # fmt: skip
 
 
@@ -801,7 +801,7 @@ def test_the_texts_of_a_folder_make_the_data_folder_that_they_make_as_one_text(
         (lambda folder: (folder / "notes.txt").touch(), r"train/notes\.txt: not named as a text \(NAME\.en, .*csv"),
         (lambda folder: (folder / "more").mkdir(), r"train/more: not named as a text"),
         (lambda folder: (folder / "b.fr").touch(), r"train/b\.fr: b\.en-fr\.tsv is there too; keep one of them"),
-        (lambda folder: write(folder / "a.v2.en", ["one"]), r"a\.v2\.en has 1 line but .*a\.v2\.fr\.gz has 200;"),
+        (lambda folder: write(folder / "a.v2.en", ["one"]), r"a\.v2\.en has 1 line but .*a\.v2\.fr\.gz has 100;"),
         (lambda folder: write(folder.with_name("train.en"), ["a"]), r"raw/train\.en: train is there too; keep one"),
         (lambda folder: (folder / "a.v2.en").write_bytes(b"a\n\xff\n" + b"b\n" * 198), r"train/a\.v2\.en:2: byte 0xFF"),
     ],
@@ -892,7 +892,7 @@ def test_a_text_that_is_added_to_a_folder_while_it_is_read_is_refused(
     with monkeypatch.context() as patch, pytest.raises(UserError, match=r"added\.en: changed while prep was reading"):  # noqa: PT012
         patch.setattr("nmtkit.text.work.read_all", adding)
         prepare(files, tmp_path / "data", BPE, workers=1, held_out=held_out)
-    assert prepare(files, tmp_path / "data", BPE, workers=1, held_out=held_out).manifest["pairs"]["train"] == 601
+    assert prepare(files, tmp_path / "data", BPE, workers=1, held_out=held_out).manifest["pairs"]["train"] == 301
 
 
 def test_a_text_of_a_folder_that_is_named_with_a_region_is_in_the_language_without_it(several: Path) -> None:
@@ -1366,7 +1366,7 @@ def test_only_the_first_part_and_the_merge_warn_of_the_text(
 def test_a_missing_shard_of_a_folder_of_texts_begins_at_a_line_of_one_of_them(
     several: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nmtkit.text.work.SHARD_LINES", 200)
+    monkeypatch.setattr("nmtkit.text.work.SHARD_LINES", 100)
     files, *_ = find_raw(several.parent, "en", "fr")
     for i, place in ((1, r"b\.en-fr\.tsv: line 1"), (2, r"c\.TMX: unit 1")):
         prepare_part(files, tmp_path / "data", BPE, 1, (i, 3))
@@ -1477,7 +1477,7 @@ def test_references_have_a_line_for_every_line_of_the_development_set(raw: dict[
 @pytest.fixture
 def repetitive(tmp_path: Path) -> dict[str, Files]:
     """A training text alone, in which many pairs come several times and some cannot be used."""
-    numbers = random.Random(1).choices(range(300), k=600)
+    numbers = random.Random(1).choices(range(150), k=300)
     pairs = [(f"A sentence, number {n}.", f"Phrase {n} !" if n % 10 else "") for n in numbers]
     write(tmp_path / "train.en", [src for src, _ in pairs])
     write(tmp_path / "train.fr", [tgt for _, tgt in pairs])
@@ -1522,8 +1522,8 @@ def test_a_sampled_test_set_shares_no_pair_with_a_given_development_set(
     repetitive: dict[str, Files], tmp_path: Path
 ) -> None:
     repetitive["dev"] = Files(tmp_path / "dev.en", tmp_path / "dev.fr")
-    write(repetitive["dev"].src, [f"A sentence,  number {n}." for n in range(150)])
-    write(repetitive["dev"].tgt, [f"Phrase {n}  !" for n in range(150)])
+    write(repetitive["dev"].src, [f"A sentence,  number {n}." for n in range(60)])
+    write(repetitive["dev"].tgt, [f"Phrase {n}  !" for n in range(60)])
     prepare(repetitive, tmp_path / "data", BPE, workers=1, held_out=SetOptions(test_size=50))
     train, dev, test = (pairs_of(tmp_path / "data", split) for split in ("train", "dev", "test"))
     assert len(test) == 50
@@ -1531,7 +1531,7 @@ def test_a_sampled_test_set_shares_no_pair_with_a_given_development_set(
 
 
 def test_a_drawn_development_set_shares_no_pair_with_the_test_set(repetitive: dict[str, Files], tmp_path: Path) -> None:
-    tested = [(f"A sentence,  number {n}.", f"Phrase {n}  !") for n in range(150)]
+    tested = [(f"A sentence,  number {n}.", f"Phrase {n}  !") for n in range(60)]
     repetitive["test"] = Files(tmp_path / "test.en", tmp_path / "test.fr")
     for path, lines in zip(repetitive["test"], zip(*tested, strict=True), strict=True):
         write(path, [*lines])
@@ -1546,7 +1546,7 @@ def test_the_sampled_development_set_depends_on_the_seed_only(
 ) -> None:
     for name, seed in (("first", 1), ("second", 1), ("other", 2)):
         prepare(repetitive, tmp_path / name, BPE, workers=1, held_out=SetOptions(dev_size=50, seed=seed))
-        monkeypatch.setattr("nmtkit.text.work.SHARD_LINES", 70)
+        monkeypatch.setattr("nmtkit.text.work.SHARD_LINES", 35)
     assert contents(tmp_path / "first") == contents(tmp_path / "second")
     assert pairs_of(tmp_path / "first", "dev") != pairs_of(tmp_path / "other", "dev")
 
@@ -1554,7 +1554,7 @@ def test_the_sampled_development_set_depends_on_the_seed_only(
 def test_parts_made_apart_draw_the_same(
     repetitive: dict[str, Files], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nmtkit.text.work.SHARD_LINES", 200)
+    monkeypatch.setattr("nmtkit.text.work.SHARD_LINES", 100)
     held_out = SetOptions(dev_size=50)
     prepare(repetitive, tmp_path / "whole", BPE, workers=1, held_out=held_out)
     for i in (1, 2):
@@ -1566,10 +1566,10 @@ def test_parts_made_apart_draw_the_same(
 @pytest.mark.parametrize(
     ("dev", "test", "message"),
     [
-        (301, None, "`dev_size` 301: more than half of the 600 pairs"),
-        (290, None, "`dev_size` 290: only 2.. of 600 pairs are distinct and pass the cleaning rules; use"),
-        (200, 101, "`dev_size` 200 and `test_size` 101: more than half of the 600 pairs"),
-        (None, 301, "`test_size` 301: more than half of the 600 pairs"),
+        (151, None, "`dev_size` 151: more than half of the 300 pairs"),
+        (140, None, "`dev_size` 140: only 1.. of 300 pairs are distinct and pass the cleaning rules; use"),
+        (100, 51, "`dev_size` 100 and `test_size` 51: more than half of the 300 pairs"),
+        (None, 151, "`test_size` 151: more than half of the 300 pairs"),
     ],
 )
 def test_too_large_a_sample_is_refused(

@@ -225,6 +225,7 @@ def test_the_first_updates_are_those_of_the_authors_trainer(
 
 
 # Shares of the distance travelled. A batch of DTMT has few sentences here, so that the means of its halves differ much.
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("preset", "differs", "most"),
     [
