@@ -143,6 +143,7 @@ def test_the_language_changes_the_words(nmtkit: Run) -> None:
     assert german["sacreBLEU-13a"] == english["sacreBLEU-13a"]
 
 
+@pytest.mark.slow
 def test_chinese_is_scored_by_characters_first_of_all(nmtkit: Run) -> None:
     write("hyp", ["猫吃了鱼。"])
     write("ref", ["猫吃了鸟。"])

@@ -300,6 +300,7 @@ def test_the_history_comes_as_json_lines_the_same_that_are_kept(prepared: Path, 
     assert nmtkit(*TRAIN).out == ""  # whoever does not ask for it is not shown the next run's
 
 
+@pytest.mark.slow
 def test_a_run_whose_output_pipe_is_closed_saves_a_checkpoint(prepared: Path) -> None:
     command = [sys.executable, "-m", "nmtkit", *TRAIN, "--json", "--set", "training.valid_every=2"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:

@@ -534,6 +534,7 @@ def test_ctrl_c_ends_quietly(start: Callable[..., Any]) -> None:
     assert process.wait(timeout=60) == 130
 
 
+@pytest.mark.slow
 def test_progress_is_shown_on_a_terminal_only(start: Callable[..., Any], folder: Path) -> None:
     (folder / "in").write_bytes(b"a b\n" * 100)
     ours, theirs = pty.openpty()

@@ -230,6 +230,7 @@ def test_a_library_of_another_version_is_not_used(monkeypatch: pytest.MonkeyPatc
     assert not library.compiled()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="other processors have one kind of kernels")
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
 def test_either_compiler_makes_kernels_for_both_kinds_of_processors(compiler: str, tmp_path: Path) -> None:

@@ -53,14 +53,14 @@ def test_a_quota_of_processor_time_limits_the_cores(
     assert processes.available_cores() == (cores or 64)
 
 
-@pytest.mark.parametrize("count", [1, 2, 3])
+@pytest.mark.parametrize("count", [1, pytest.param(2, marks=pytest.mark.slow), 3])
 def test_results_come_in_the_order_of_the_items(count: int, fork: bool) -> None:
     with Workers(count, fork=fork) as workers:
         assert list(workers.map(slow_square, range(20))) == [n * n for n in range(20)]
         assert list(workers.map(slow_square, [])) == []
 
 
-@pytest.mark.parametrize("count", [1, 2, 3])
+@pytest.mark.parametrize("count", [1, pytest.param(2, marks=pytest.mark.slow), 3])
 def test_a_helping_process_is_one_of_the_workers(count: int) -> None:
     with Workers(count, helping=True) as workers:
         done = list(workers.map(square_and_process, range(40)))

@@ -8,7 +8,6 @@ from dataclasses import fields, replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -53,18 +52,12 @@ every_preset = pytest.mark.parametrize("preset", preset_names())
 DIFFERENT_PARTS = one_of_each(switches=False)
 
 
-def kinds(*arguments: object) -> list[Any]:
-    """A preset of every kind, with arguments of a test; those that differ in switches alone are for ``make slow``."""
-    return [
-        pytest.param(preset, *arguments, marks=() if preset in DIFFERENT_PARTS else pytest.mark.slow)
-        for preset in one_of_each()
-    ]
+# A preset of every kind; those that differ from another in switches alone are for ``make slow``.
+KINDS = [pytest.param(preset, marks=() if preset in DIFFERENT_PARTS else pytest.mark.slow) for preset in one_of_each()]
+every_kind = pytest.mark.parametrize("preset", KINDS)
 
 
-every_kind = pytest.mark.parametrize("preset", kinds())
-
-
-@pytest.fixture(scope="module", params=kinds())
+@pytest.fixture(scope="module", params=KINDS)
 def model(request: pytest.FixtureRequest) -> Seq2Seq:
     """A model of each kind, which the tests that share it do not change."""
     return toy_model(request.param)
@@ -229,7 +222,10 @@ def gradients_in(model: Seq2Seq, sentences: int, *, low: bool) -> tuple[Tensor, 
 
 @pytest.mark.parametrize(
     ("preset", "sentences"),
-    [*kinds(len(LENGTHS)), *((preset, MANY) for preset in one_of_each_architecture())],
+    [
+        *(pytest.param(preset, len(LENGTHS), marks=pytest.mark.slow) for preset in one_of_each()),
+        *((preset, MANY) for preset in one_of_each_architecture()),
+    ],
 )
 def test_bfloat16_points_the_gradient_the_same_way(preset: str, sentences: int) -> None:
     model = toy_model(preset)
@@ -311,6 +307,7 @@ def test_the_groups_of_a_preset_name_parts_of_its_model(preset: str) -> None:
     assert sorted(map(id, ours)) == sorted(map(id, model.parameters()))
 
 
+@pytest.mark.slow
 @every_preset
 def test_a_preset_builds_at_full_size(preset: str) -> None:
     millions = count_parameters(full_size(preset)) / 1e6

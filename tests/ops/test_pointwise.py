@@ -6,7 +6,9 @@ import torch
 from nmtkit.ops.pointwise import dropout, dropout_mask
 
 
-@pytest.mark.parametrize("dropout", [0.1, 0.5, 0.9])
+@pytest.mark.parametrize(
+    "dropout", [0.1, pytest.param(0.5, marks=pytest.mark.slow), pytest.param(0.9, marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("shape", [(301, 333), (100_003,)])
 def test_a_mask_drops_as_often_as_it_should_and_keeps_the_mean(dropout: float, shape: tuple[int, ...]) -> None:
     torch.manual_seed(0)

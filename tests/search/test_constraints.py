@@ -95,6 +95,7 @@ def test_every_term_is_met_by_a_beam_of_any_size_if_the_length_leaves_room(
         assert len(hypothesis.ids) <= config.longest(len(src))
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 10**6), config=configs, srcs=st.lists(sources, min_size=1, max_size=4), data=st.data())
 @settings(max_examples=60, deadline=None)
 def test_batch_mates_and_the_order_of_terms_change_nothing(

@@ -173,6 +173,7 @@ def test_files_have_the_limits_of_texts(start: Start, monkeypatch: pytest.Monkey
     assert asked(client, "a.html", bytes(FILE + 1)) == (413, f"the request has more than {FILE} bytes")
 
 
+@pytest.mark.slow
 def test_a_document_that_takes_too_long_is_given_up_and_does_not_hold_up_others(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:

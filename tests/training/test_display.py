@@ -124,6 +124,7 @@ def test_on_a_narrow_terminal_nothing_on_the_progress_line_is_cut(width: int, mo
     assert "…" not in shown
 
 
+@pytest.mark.slow
 def test_no_run_makes_more_updates_than_its_progress_line_says(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

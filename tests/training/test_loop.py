@@ -213,6 +213,7 @@ def test_every_epoch_has_other_concatenations_which_depend_on_the_seed_alone(dat
     assert all(any(text[:cut] in pairs and text[cut:] in pairs for cut in range(1, len(text))) for text in first)
 
 
+@pytest.mark.slow
 def test_a_run_with_concatenations_has_longer_epochs_and_is_resumed_exactly(data: Path, tmp_path: Path) -> None:
     epoch = {"max_updates": None, "max_epochs": 1}
     plain = trained(tmp_path / "plain", data, **epoch).update

@@ -82,5 +82,6 @@ def test_a_run_resumed_once_with_fewer_threads_has_its_own_number_again(
             assert torch.get_num_threads() == (setting or 8)
 
 
+@pytest.mark.slow
 def test_some_steps_take_time_with_any_number_of_threads() -> None:
     assert 0 < threads._seconds(2) < 60
