@@ -74,7 +74,7 @@ scripted = pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is depre
 pytestmark = [pytest.mark.gpu, no_such_device, scripted]
 FORM = toy if REAL else simplest  # each operation of a simulated GPU is one of Python's
 MANY = one_of_each() if REAL else one_of_each_architecture()
-every_kind = pytest.mark.parametrize("preset", one_of_each(FORM))
+every_kind = pytest.mark.parametrize("preset", one_of_each(FORM, switches=REAL))
 every_architecture = pytest.mark.parametrize("preset", MANY)
 only_simulated = pytest.mark.skipif(GPU.type != simulated.NAME, reason="only the simulated GPU counts waits")
 SEARCH = Search(beam_size=3, length_penalty="avg", max_len_a=1, max_len_b=4)
