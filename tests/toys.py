@@ -56,10 +56,7 @@ def simplest(experiment: Experiment) -> Experiment:
 
 
 def one_of_each(form: Callable[[Experiment], Experiment] = toy, *, switches: bool = True) -> list[str]:
-    """Presets that differ in their parts, or with ``switches`` in their switches, not just in sizes.
-
-    The smallest of each kind.
-    """
+    """The smallest preset of each kind. Kinds differ in their parts, with ``switches`` also in their switches."""
     found: dict[object, tuple[int, str]] = {}
     for (architecture, parts, *switched), size, preset in _kinds(form):
         kind = architecture, parts, *(switched if switches else ())
@@ -69,7 +66,7 @@ def one_of_each(form: Callable[[Experiment], Experiment] = toy, *, switches: boo
 
 @cache
 def _kinds(form: Callable[[Experiment], Experiment]) -> list[tuple[tuple[object, ...], int, str]]:
-    """The kind of each preset in this form (architecture, names of parts, switches), number of tensors and name.
+    """The kind of each preset in this form (architecture, names of parts, switches), its number of tensors and name.
 
     Several layers are alike from the third on.
     """
