@@ -160,7 +160,7 @@ def rows(path: Path) -> Iterator[list[bytes]]:
     A line break in a cell of CSV is a space. Raises UserError if the file cannot be read or, naming the line in which
     the row begins, is not valid CSV.
     """
-    if not is_csv(path):
+    if naming.kind(path) != "csv":
         for line in _joined([path]):
             yield _content(line).split(b"\t") if line.strip() else []
         return
@@ -197,11 +197,6 @@ def delimiter_of(text: str, among: str = ",;\t|") -> str:
         return max(counts.values(), default=0), sum(len(re.findall(f"[{delimiter}](?! )", row)) for row in first)
 
     return max(among, key=fitness)
-
-
-def is_csv(path: Path) -> bool:
-    """Whether a table is CSV rather than lines with tabs."""
-    return naming.kind(path) == "csv"
 
 
 def noun_of(file: Path) -> str:

@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 
-from nmtkit.lines import at_line, file_of, is_csv, rows
+from nmtkit import naming
+from nmtkit.lines import at_line, file_of, rows
 from nmtkit.text.scripts import base_language
 
 _HEADER = "looks like a header, which would be read as a sentence pair; remove it"
@@ -51,7 +52,7 @@ def odd_rows(table: Path, columns: Mapping[str, int], limit: int | None) -> Iter
 
     They are longer than the first, in quotes, or a header. columns: those that are read, by language.
     """
-    usual, quotes = 0, None if is_csv(table) else _Quotes(columns.values())
+    usual, quotes = 0, None if naming.kind(table) == "csv" else _Quotes(columns.values())
     why = "a tab in a sentence" if quotes else "a delimiter outside quotation marks"
     for number, cells in enumerate(islice(rows(table), limit), 1):
         if cells and not usual:
