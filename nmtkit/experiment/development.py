@@ -18,6 +18,7 @@ from nmtkit.search.batching import translate_each
 from nmtkit.search.settings import Search
 from nmtkit.text.manifest import reference_files
 from nmtkit.text.pipeline import TextPipeline
+from nmtkit.text.raw import NO_WORDS
 from nmtkit.text.settings import in_form
 from nmtkit.training import distributed
 from nmtkit.training.diagnosis import remedy
@@ -57,10 +58,8 @@ class DevelopmentSet:
         corpus = Corpus.open(data, "dev")
         pairs = batches.within(corpus, None)
         if not len(pairs):
-            raise UserError(
-                f"{data}/dev.src and dev.tgt: no pair of the development set has words on both sides; "
-                "give nmtkit prep another one, then run nmtkit vocab"
-            )
+            remedy = "give nmtkit prep another one, then run nmtkit vocab"
+            raise UserError(f"{data}/dev.src and dev.tgt: {NO_WORDS}; {remedy}")
         files = reference_files(data, "dev")
         pipeline = TextPipeline.load(data, "tgt")
         references = [[in_form(pipeline.side, line) for line in read_lines(path)] for path in files]
