@@ -107,10 +107,10 @@ class TextPipeline:
         if self._command is not None and line.strip():
             line = self._command.answer(line)
         if self._tokenizer is not None:
-            return self._moses(self._tokenizer, line)
+            return self._moses(line)
         return reversible.tokenize(line) if self.side.tokenizer == "reversible" else line.split()
 
-    def _moses(self, tokenizer: Any, line: str) -> list[str]:
+    def _moses(self, line: str) -> list[str]:
         """Words tokenised by Moses' rules, except protected text."""
         kept = []
         # A line that contains the placeholder has no protected text.
@@ -126,11 +126,11 @@ class TextPipeline:
             line = f" {_PLACE} ".join([*parts, line[end:]])
         if self.side.tokenizer == "characters":
             line = _CHARACTER.sub(r" \1 ", line)
-        words: list[str] = tokenizer.tokenize(
+        words: list[str] = self._tokenizer.tokenize(
             line, aggressive_dash_splits=self.side.aggressive_hyphens, escape=self.side.escape
         )
         if kept:
-            texts = iter(tokenizer.escape_xml(text) if self.side.escape else text for text in kept)
+            texts = iter(self._tokenizer.escape_xml(text) if self.side.escape else text for text in kept)
             words = [part for word in words for part in (next(texts).split() if word == _PLACE else [word])]
         return words
 
