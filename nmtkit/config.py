@@ -31,14 +31,12 @@ FREE, HYPERPARAMETER, FIXED = {"resume": "free"}, {"resume": "hyperparameter"}, 
 
 def free(default: T) -> T:
     """A field of a dataclass that may change when a run is resumed."""
-    made: T = dataclasses.field(default=default, metadata=FREE)
-    return made
+    return dataclasses.field(default=default, metadata=FREE)
 
 
 def hyperparameter(default: T) -> T:
     """A field of a dataclass that may change when a run is resumed, and then applies to later updates."""
-    made: T = dataclasses.field(default=default, metadata=HYPERPARAMETER)
-    return made
+    return dataclasses.field(default=default, metadata=HYPERPARAMETER)
 
 
 class _Loader(yaml.SafeLoader):

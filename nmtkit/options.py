@@ -51,8 +51,7 @@ class Option:
 
 def option(default: T, shown: Option) -> T:
     """A field of a dataclass that is an option."""
-    made: T = field(default=default, metadata={"option": shown})
-    return made
+    return field(default=default, metadata={"option": shown})
 
 
 def as_in(schema: type, name: str) -> Any:

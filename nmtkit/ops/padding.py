@@ -26,5 +26,4 @@ def full_steps(mask: Tensor | None, length: int) -> list[bool]:
     """
     if mask is None or mask.is_meta or mask.is_cuda:
         return [mask is None] * length
-    full: list[bool] = mask.all(dim=1).tolist()
-    return full
+    return mask.all(dim=1).tolist()
