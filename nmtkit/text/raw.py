@@ -2,6 +2,7 @@
 
 import hashlib
 import logging
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain, count
 from pathlib import Path
@@ -188,10 +189,10 @@ def find_raw(
     """The raw files of each split in a folder, and the source and target language.
 
     Names are {train,dev,test}.LANGUAGE, {train,dev,test}.SRC-TGT.tsv (or .csv) with the sides in the first two columns,
-    or {train,dev,test}.SRC-TGT.tmx (or .jsonl), also with .gz or .zst; or {train,dev,test} is a folder of such texts of
-    any name. A language may be None if the folder has only two, and both if a file has both sides. sampled: the sets
-    that are sampled from train, so that there is no warning if they are missing. Raises UserError if files are missing
-    or the languages are ambiguous.
+    or {train,dev,test}.SRC-TGT.tmx (or .jsonl; also without SRC-TGT), also with .gz or .zst; or {train,dev,test} is a
+    folder of such texts of any name. A language may be None if the folder has only two, and both if a file has both
+    sides in its name. sampled: the sets that are sampled from train, so that there is no warning if they are missing.
+    Raises UserError if files are missing or the languages are ambiguous.
     """
     if not folder.is_dir():
         raise UserError(f"{folder}/: no such folder; put train.en, train.fr, ... there, or give nmtkit prep two files")
@@ -215,6 +216,8 @@ def find_raw(
     src, tgt = _direction(folder, languages, src, tgt)
     raw = {}
     for split, by_language in sets.items():
+        if not by_language and not (folder / split).is_dir():
+            by_language.update(_sides_of_memory(folder, split, src, tgt))
         missing = [language for language in (src, tgt) if language not in by_language]
         if (split == "train" and missing) or len(missing) == 1:
             for language in missing if not by_language else ():
@@ -232,6 +235,14 @@ def find_raw(
                 "to sample one from train"
             )
     return raw, src, tgt
+
+
+def _sides_of_memory(folder: Path, split: str, src: str, tgt: str) -> dict[str, Path]:
+    """The sides of a split in a translation memory or JSON lines without languages in the name, if there is one."""
+    found = [path for path in files_in(folder) if re.fullmatch(rf"{split}\.(?i:tmx|jsonl?)(\.gz|\.zst)?", path.name)]
+    if len(found) > 1:
+        raise UserError(f"{found[1]}: {found[0].name} is there too; keep one of them")
+    return {language: Path(f"{path}:{language}") for path in found for language in (src, tgt)}
 
 
 def _sides_in(folder: Path, src: str | None, tgt: str | None) -> tuple[str, dict[str, Path]]:

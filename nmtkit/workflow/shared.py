@@ -46,8 +46,9 @@ PRECISION = Option(
     "float32; int8 is for CPUs."
 )
 RAW = Option(
-    "Folder with {train,dev,test}.LANGUAGE or {train,dev,test}.SRC-TGT.tsv (or .csv, .tmx, .jsonl), also .gz and .zst, "
-    "or with a folder train/ (dev/, test/) of several texts: NAME.LANGUAGE, NAME.SRC-TGT.tsv, NAME.tmx, NAME.jsonl."
+    "Folder with {train,dev,test}.LANGUAGE, {train,dev,test}.SRC-TGT.tsv (or .csv) or {train,dev,test}.tmx (or "
+    ".jsonl), also .gz and .zst, or with a folder train/ (dev/, test/) of several texts: NAME.LANGUAGE, "
+    "NAME.SRC-TGT.tsv, NAME.tmx, NAME.jsonl."
 )
 SOURCE_LANGUAGE = Option("Source language: en, de, ...  [default: from the file names]", names="--src-lang -s")
 SUBSET_METRIC = Option("Metric for subsets of the test set: any column of the first table that nmtkit score prints.")

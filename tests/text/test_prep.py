@@ -861,6 +861,32 @@ def test_a_language_that_is_asked_for_is_not_one_that_a_memory_has(tmp_path: Pat
         find_raw(tmp_path, "enn", None)
 
 
+@pytest.mark.parametrize("name", ["tmx", "TMX", "jsonl", "json", "jsonl.gz"])
+def test_a_memory_without_languages_in_its_name_is_a_set_in_those_that_are_given(tmp_path: Path, name: str) -> None:
+    write(tmp_path / "train.en", ["a"])
+    write(tmp_path / "train.fr", ["b"])
+    (tmp_path / f"dev.{name}").touch()
+    (tmp_path / f"test.old.{name}").touch()
+    files, *languages = find_raw(tmp_path, "en", None)
+    assert languages == ["en", "fr"]
+    memory = tmp_path / f"dev.{name}"
+    assert files == {
+        "train": Files(tmp_path / "train.en", tmp_path / "train.fr"),
+        "dev": Files(Path(f"{memory}:en"), Path(f"{memory}:fr")),
+    }
+    (tmp_path / "dev.jsonl.zst").touch()
+    with pytest.raises(UserError, match=r"/dev\.\S+: dev\.\S+ is there too; keep one of them"):
+        find_raw(tmp_path, "en", "fr")
+
+
+def test_memories_of_training_text_need_the_languages(tmp_path: Path) -> None:
+    (tmp_path / "train.json").write_text('{"translation": {"fr": "un", "fon": "one"}}\n', encoding="utf-8")
+    with pytest.raises(UserError, match=r"has no train\.LANGUAGE: name two languages, for example"):
+        find_raw(tmp_path, None, None)
+    files = find_raw(tmp_path, "fon", "fr")[0]["train"]
+    assert [list(read_lines(side)) for side in files] == [["one"], ["un"]]
+
+
 def test_a_folder_as_a_whole_is_no_text_of_one_language(several: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"train: a folder; name a language of its texts .* as .*train:en"):
         prepare({"train": Files(several, several)}, tmp_path / "data", BPE, workers=1)
