@@ -22,7 +22,7 @@ from nmtkit.machine.processes import Chunk, Workers, chunks
 from nmtkit.machine.progress import progress
 from nmtkit.symbols import UNK
 from nmtkit.text.counts import merged, write_run
-from nmtkit.text.manifest import read_manifest
+from nmtkit.text.manifest import check_there, read_manifest
 from nmtkit.text.raw import NO_WORDS, Files, has_words
 from nmtkit.writing import locked, move_into_place, staging_folder
 
@@ -95,6 +95,8 @@ def encode(
     splits = [split for split in SPLITS if all(f"{split}.{side}" in manifest for side in SIDES)]
     if "train" not in splits:
         raise UserError(f"{folder / 'manifest.json'}: has no train.src and train.tgt; make the folder with nmtkit prep")
+    for name in (f"{split}.{side}" for split in splits for side in SIDES):
+        check_there(folder / name)
     if "dev" in splits and not has_words(Files(folder / "dev.src", folder / "dev.tgt")):
         raise UserError(f"{folder}/dev.src, dev.tgt: {NO_WORDS}; prepare the folder again with another one")
     if (src_from or tgt_from) and (joint or min_count > 1):

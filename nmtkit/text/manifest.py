@@ -118,8 +118,7 @@ def verify(folder: Path) -> str:
     """Check every file of a data folder against its manifest. Raises UserError for the first that differs."""
     files = read_manifest(folder)
     for name, expected in files.items():
-        if not (folder / name).is_file():
-            raise UserError(f"{folder / name}: in the manifest, but missing; make the folder again with nmtkit prep")
+        check_there(folder / name)
         actual = describe_file(folder / name)
         if actual != expected:
             raise UserError(
@@ -128,6 +127,12 @@ def verify(folder: Path) -> str:
                 "make the folder again with nmtkit prep"
             )
     return f"{folder}: all {len(files)} files are as prep wrote them"
+
+
+def check_there(path: Path) -> None:
+    """Raise UserError if a file of the manifest does not exist."""
+    if not path.is_file():
+        raise UserError(f"{path}: in the manifest, but missing; make the folder again with nmtkit prep")
 
 
 def read_manifest(folder: Path) -> dict[str, dict[str, Any]]:

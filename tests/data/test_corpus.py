@@ -196,6 +196,15 @@ def test_edited_text_is_detected(data: Path) -> None:
     assert not list(data.glob("*.ids"))
 
 
+def test_a_file_that_was_deleted_since_prep_is_reported_before_words_are_counted(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(encoding, "_count_words")
+    (data / "dev.tgt").unlink()
+    with pytest.raises(UserError, match=r"data/dev\.tgt: in the manifest, but missing; make the folder again with"):
+        encode(data, None, None, 1, False, 1)
+
+
 def test_sides_of_different_lengths_are_detected(data: Path) -> None:
     encode_all(data)
     header = json.loads((data / "ids.json").read_text())
