@@ -16,7 +16,7 @@ from nmtkit.folders import TextFiles
 from nmtkit.lines import read_lines
 from nmtkit.search.batching import translate_each
 from nmtkit.search.settings import Search
-from nmtkit.text.manifest import reference_files
+from nmtkit.text.manifest import check_there, reference_files
 from nmtkit.text.pipeline import TextPipeline
 from nmtkit.text.raw import NO_WORDS
 from nmtkit.text.settings import in_form
@@ -53,7 +53,8 @@ class DevelopmentSet:
     def load(cls, data: Path) -> "DevelopmentSet":
         """The development set of a data folder.
 
-        Raises UserError if there is none, if no pair has words on both sides, or if a reference has another length.
+        Raises UserError if there is none, if no pair has words on both sides, or if its reference is missing or has
+        another length.
         """
         corpus = Corpus.open(data, "dev")
         pairs = batches.within(corpus, None)
@@ -61,6 +62,7 @@ class DevelopmentSet:
             remedy = "give nmtkit prep another one, then run nmtkit vocab"
             raise UserError(f"{data}/dev.src and dev.tgt: {NO_WORDS}; {remedy}")
         files = reference_files(data, "dev")
+        check_there(files[0])
         pipeline = TextPipeline.load(data, "tgt")
         references = [[in_form(pipeline.side, line) for line in read_lines(path)] for path in files]
         for path, lines in zip(files, references, strict=True):

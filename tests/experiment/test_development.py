@@ -64,3 +64,9 @@ def test_a_reference_of_another_length_is_refused_before_training(data: Path) ->
     (data / "dev.raw.tgt1").write_text("F g h i k\n")
     with pytest.raises(UserError, match=r"dev.raw.tgt1 has 1 line but the development set has 2; make the folder"):
         DevelopmentSet.load(data)
+
+
+def test_a_deleted_reference_is_reported_with_the_remedy(data: Path) -> None:
+    (data / "dev.raw.tgt").unlink()
+    with pytest.raises(UserError, match=r"dev\.raw\.tgt: in the manifest, but missing; make the folder again with"):
+        DevelopmentSet.load(data)
