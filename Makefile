@@ -46,7 +46,7 @@ demo: env
 AVX2 := ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 PRECISION=float32
 MULTIPLY := tests/kernels tests/ops tests/layers tests/models/test_for_search.py tests/search \
   $(addprefix --ignore tests/,kernels/test_compiled.py kernels/test_tiles.py ops/test_pointwise.py \
-  search/test_constraints.py search/test_beam.py)
+  search/test_constraints.py)
 TRAIN := $(addprefix tests/training/test_,gradient.py optimizers.py made_by_0_1.py \
   loop.py::test_a_run_in_pieces_equals_a_run_in_one_go)
 

@@ -17,6 +17,11 @@ _NOT_LANGUAGES = ("csv", "gz", "tmx", "tsv", "txt", "xml", "zst")
 BY_LANGUAGE = ("tmx", "jsonl")  # kinds of files that say the language of each text
 
 
+def stem(path: Path) -> str:
+    """The name of a file without its suffix, and without .gz or .zst: train for train.tmx.gz."""
+    return Path(_COMPRESSED.sub("", path.name)).stem
+
+
 def kind(path: Path) -> str:
     """The kind of a file with both sides of a text, by its name: tsv, csv, tmx or jsonl; "" for any other file."""
     suffix = Path(_COMPRESSED.sub("", path.name)).suffix[1:].lower()

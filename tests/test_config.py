@@ -239,7 +239,6 @@ def test_merging_replaces_single_values() -> None:
 
 
 @given(st.recursive(st.integers(), lambda inner: st.dictionaries(st.text("ab", min_size=1), inner, min_size=1)))
-@settings(max_examples=30)
 def test_flattened_values_can_be_nested_again(value: object) -> None:
     values = {"part": value}
     assert nested(flatten(values).items()) == values

@@ -2,7 +2,6 @@
 
 import hashlib
 import logging
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain, count
 from pathlib import Path
@@ -237,9 +236,15 @@ def find_raw(
     return raw, src, tgt
 
 
+def _memories(folder: Path, split: str) -> list[Path]:
+    """The translation memories and JSON lines of a split without languages in their names."""
+    files = sorted(folder.glob(f"{split}.*"))
+    return [path for path in files if naming.stem(path) == split and naming.kind(path) in naming.BY_LANGUAGE]
+
+
 def _sides_of_memory(folder: Path, split: str, src: str, tgt: str) -> dict[str, Path]:
     """The sides of a split in a translation memory or JSON lines without languages in the name, if there is one."""
-    found = [path for path in files_in(folder) if re.fullmatch(rf"{split}\.(?i:tmx|jsonl?)(\.gz|\.zst)?", path.name)]
+    found = _memories(folder, split)
     if len(found) > 1:
         raise UserError(f"{found[1]}: {found[0].name} is there too; keep one of them")
     return {language: Path(f"{path}:{language}") for path in found for language in (src, tgt)}
@@ -292,7 +297,7 @@ def has_training_text(folder: Path) -> bool:
     """Whether a folder has training text of two languages under names that ``find_raw`` reads."""
     named = [naming.sides(path) for path in folder.glob("train.*") if path.name != "train.log"]
     named += [_sides_in(path, None, None) for path in folder.glob("train") if path.is_dir()]
-    return sum(len(sides) for name, sides in named if name == "train") > 1
+    return bool(_memories(folder, "train")) or sum(len(sides) for name, sides in named if name == "train") > 1
 
 
 def language_of(path: Path) -> str:

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from nmtkit.cli.main import main
 from nmtkit.config import load_yaml
 from nmtkit.experiment.presets import DEFAULT, default_preset, load_preset
+from tests.cli.test_pairs import command
 
 Nmtkit = Callable[..., Any]
 
@@ -30,7 +30,7 @@ search: {beam_size: 2, max_len_a: 1, max_len_b: 2}
 
 
 def write_raw(folder: Path) -> None:
-    """raw/ and the file small.yaml."""
+    """Write raw text and the file small.yaml."""
     choose = random.Random(1)
     words = "cat dog tree house sees likes the a old new".split()
     (folder / "raw").mkdir()
@@ -54,13 +54,8 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The data folder that prep and vocab make of it."""
     folder = tmp_path_factory.mktemp("prepared")
     write_raw(folder)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        for command in ("prep -s en -t fr --words -j 1 -q", "vocab -j 1 -q"):
-            patch.setattr("sys.argv", ["nmtkit", *command.split()])
-            with pytest.raises(SystemExit) as end:
-                main()
-            assert not end.value.code
+    command(folder, "prep", "-s", "en", "-t", "fr", "--words", "-j", "1")
+    command(folder, "vocab", "-j", "1")
     return folder / "data"
 
 
@@ -151,6 +146,9 @@ def test_a_folder_that_cannot_be_resumed_is_not_changed(prepared: Path, nmtkit: 
     for language in ("en", "fr"):
         Path(f"texts/train/bible.{language}").write_text("one\n")
     assert nmtkit(*TRAIN, "-o", "texts").err.endswith(f"nmtkit: error: --output texts: {told}")
+    Path("memory").mkdir()
+    Path("memory/train.jsonl.gz").touch()
+    assert nmtkit(*TRAIN, "-o", "memory").err.endswith(f"nmtkit: error: --output memory: {told}")
 
 
 def test_only_a_new_run_is_refused_in_a_folder_of_raw_text(prepared: Path, nmtkit: Nmtkit) -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from nmtkit.translation.request import Request
 from tests.serving.conftest import Start
 
-REQUESTS = int(os.environ.get("FUZZ", "100"))
+REQUESTS = int(os.environ.get("FUZZ", "200"))
 MEANT = {200, 400, 413}
 FORM = "application/x-www-form-urlencoded"
 
