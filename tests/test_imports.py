@@ -1,6 +1,7 @@
 """Imports point down only, also inside rooms, and rooms of one rank do not import each other."""
 
 import ast
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import nmtkit
+from nmtkit.folders import ModelFolder
 
 PACKAGE = Path(nmtkit.__file__).parent
 
@@ -208,10 +210,11 @@ def test_help_and_the_list_of_presets_import_nothing_slow(run: str) -> None:
     assert result.stdout.splitlines()[-1] == "slow:"
 
 
-SLOW = ("torch._dynamo", "torch._inductor", "sympy")  # PyTorch's compiler, which takes two seconds
+COMPILER = ("torch._dynamo", "torch._inductor", "sympy")  # PyTorch's, which takes two seconds
+OLD = Path(__file__).parent / "training" / "made_by_0.1"
 # What trains, evaluates, draws tables or tokenises as Moses does is not for a filter of other tokens.
 NOT_FOR_A_FILTER = (
-    *SLOW,
+    *COMPILER,
     "sacrebleu",
     "sacremoses",
     "rich",
@@ -234,11 +237,18 @@ def loaded(modules: tuple[str, ...], folder: Path, *command: str) -> list[str]:
 
 def test_translation_imports_no_compiler_and_no_training(tmp_path: Path) -> None:
     (tmp_path / "in").write_text("a b\n")
-    model = Path(__file__).parent / "training" / "made_by_0.1" / "run"
-    assert loaded(NOT_FOR_A_FILTER, tmp_path, "translate", "-m", str(model), "-i", "in", "-o", "out") == ["torch"]
+    assert loaded(NOT_FOR_A_FILTER, tmp_path, "translate", "-m", str(OLD / "run"), "-i", "in", "-o", "out") == ["torch"]
     assert (tmp_path / "out").read_text().count("\n") == 1
 
 
 @pytest.mark.slow
 def test_the_size_of_a_model_is_computed_without_the_compiler(tmp_path: Path) -> None:
-    assert loaded(SLOW, tmp_path, "models", "bideep-small") == ["torch"]
+    assert loaded(COMPILER, tmp_path, "models", "bideep-small") == ["torch"]
+
+
+@pytest.mark.slow
+def test_training_imports_no_compiler(tmp_path: Path) -> None:
+    shutil.copytree(OLD / "run", tmp_path / "run")
+    command = ("train", "--data", str(OLD / "data"), "--max-updates", "310", "--device", "cpu")
+    assert loaded(COMPILER, tmp_path, *command) == ["torch"]
+    assert ModelFolder(tmp_path / "run").weights(310).exists()

@@ -1,8 +1,9 @@
 """Parameter groups, initialisers and optimizers."""
 
+import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, TypeVar
 
 import torch
 from torch import nn
@@ -11,6 +12,7 @@ from nmtkit.config import FIXED
 from nmtkit.errors import UserError
 from nmtkit.models import base
 
+Kind = TypeVar("Kind", bound=torch.optim.Optimizer)
 UPPER_LIMIT = 1e30  # settings are smaller, so that products with them do not overflow float32
 
 
@@ -123,13 +125,19 @@ def build_optimizer(model: nn.Module, config: Optimizer, settings: Mapping[str, 
             )
     betas = (config.betas[0], config.betas[1])  # for the type checker
     if config.name == "adam":
-        return torch.optim.Adam(grouped, betas=betas, eps=config.eps, fused=True)
+        return _light(torch.optim.Adam)(grouped, betas=betas, eps=config.eps, fused=True)
     if config.name == "adamw":
-        return torch.optim.AdamW(grouped, betas=betas, eps=config.eps, fused=True)
+        return _light(torch.optim.AdamW)(grouped, betas=betas, eps=config.eps, fused=True)
     if config.name in ("sgd", "nag"):
         nesterov = config.name == "nag"
-        return torch.optim.SGD(grouped, lr=config.lr, momentum=config.momentum, nesterov=nesterov, fused=True)
-    return torch.optim.Adadelta(grouped, rho=config.rho, eps=config.eps)
+        return _light(torch.optim.SGD)(grouped, lr=config.lr, momentum=config.momentum, nesterov=nesterov, fused=True)
+    return _light(torch.optim.Adadelta)(grouped, rho=config.rho, eps=config.eps)
+
+
+def _light(kind: type[Kind]) -> type[Kind]:
+    """``kind`` without the decorators of its methods, which import PyTorch's compiler: 2.5 s of every start."""
+    decorated = [(n, f) for n, f in inspect.getmembers(kind, inspect.isfunction) if hasattr(f, "__wrapped__")]
+    return type(kind.__name__, (kind,), {name: torch.no_grad()(inspect.unwrap(f)) for name, f in decorated})
 
 
 def set_rates(optimizer: torch.optim.Optimizer, multiplier: float) -> None:

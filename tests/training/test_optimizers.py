@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -145,6 +146,38 @@ def test_the_first_step_of_adadelta_is_the_papers(rho: float, eps: float) -> Non
     step(model, config, {}, gradient=0.3)
     expected = math.sqrt(eps) / math.sqrt((1 - rho) * 0.3**2 + eps) * 0.3
     torch.testing.assert_close(start - model.output.bias, torch.full_like(start, expected))
+
+
+@pytest.mark.parametrize(
+    ("name", "theirs"),
+    [
+        ("adam", lambda groups: torch.optim.Adam(groups, fused=True)),
+        ("adamw", lambda groups: torch.optim.AdamW(groups, fused=True)),
+        ("sgd", lambda groups: torch.optim.SGD(groups, lr=1, momentum=0.9, fused=True)),
+        ("nag", lambda groups: torch.optim.SGD(groups, lr=1, momentum=0.9, nesterov=True, fused=True)),
+        ("adadelta", lambda groups: torch.optim.Adadelta(groups, eps=1e-8)),
+    ],
+)
+def test_a_resumed_optimizer_is_exactly_pytorchs(name: Any, theirs: Callable[..., torch.optim.Optimizer]) -> None:
+    config, groups = Optimizer(name, 0.01, momentum=0.9, decay=0.1), {"recurrent": Group(lr=0.02)}
+    ours, other = Model(), Model()
+    other.load_state_dict(ours.state_dict())
+    optimizer = build_optimizer(ours, config, groups)
+    copies = dict(zip(ours.parameters(), other.parameters(), strict=True))
+    same = theirs([{**group, "params": [copies[p] for p in group["params"]]} for group in optimizer.param_groups])
+    for update in range(4):
+        for one, two in copies.items():
+            one.grad = torch.randn_like(one)
+            two.grad = one.grad.clone()
+        optimizer.step()
+        same.step()
+        assert all(torch.equal(one, two) for one, two in copies.items()), update
+        state = optimizer.state_dict()
+        optimizer = build_optimizer(ours, config, groups)
+        optimizer.load_state_dict(state)
+        assert torch.is_grad_enabled()
+        optimizer.zero_grad()
+        assert all(parameter.grad is None for parameter in ours.parameters())
 
 
 @pytest.mark.parametrize("name", ["adam", "adamw", "sgd", "adadelta"])
