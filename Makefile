@@ -48,12 +48,12 @@ MULTIPLY := tests/kernels tests/ops tests/layers tests/models/test_for_search.py
   $(addprefix --ignore tests/,kernels/test_compiled.py kernels/test_tiles.py ops/test_pointwise.py \
   search/test_constraints.py)
 TRAIN := $(addprefix tests/training/test_,gradient.py optimizers.py made_by_0_1.py \
-  loop.py::test_a_run_in_pieces_equals_a_run_in_one_go)
+  'loop.py::test_a_run_in_pieces_equals_a_run_in_one_go[float32]')
 
 test: env
 	PRECISION=bfloat16 $(PYTEST)
 	$(AVX2) $(PYTEST) $(TRAIN) $(if $(shell grep -sm 1 avx512 /proc/cpuinfo),$(MULTIPLY))
-	DEVICE=simulated $(PYTEST) -m gpu tests/gpu
+	DEVICE=simulated $(PYTEST) -m 'gpu and not slow' tests/gpu
 
 lint: env
 	$(BIN)/ruff check
@@ -64,7 +64,8 @@ check: lint test
 
 slow: env
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[notebook]'
-	$(PYTEST) -m slow
+	$(PYTEST) -m 'slow and not gpu'
+	DEVICE=simulated $(PYTEST) -m 'gpu and slow' tests/gpu
 
 # The system's Chromium or Chrome if there is one, else playwright's own, which goes into the user's cache.
 browser: env

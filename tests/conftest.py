@@ -1,4 +1,7 @@
-"""One thread per test process, reproducible examples, kernels as if never used, and the command line as a function."""
+"""One thread per test process, reproducible examples, kernels as if never used, and the command line as a function.
+
+Nothing waits for the disk: files that were written survive the end of a process anyway, and no test cuts the power.
+"""
 
 import os
 import signal
@@ -17,6 +20,7 @@ import pytest
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # which nohup, for one, takes away from everything it starts
 signal.signal(signal.SIGINT, signal.default_int_handler)  # which background jobs of a shell are born without
 
+os.fsync = lambda fd: None
 hypothesis.settings.register_profile("nmtkit", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("nmtkit")
 

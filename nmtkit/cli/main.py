@@ -12,9 +12,11 @@ import signal
 import sys
 import textwrap
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Annotated, Any, TextIO, cast
 
 import typer
+from typer.core import TyperGroup
 
 from nmtkit.cli.align import align
 from nmtkit.cli.average import average
@@ -64,15 +66,20 @@ OPTIONS = {
 }
 
 
+@cache
+def built(app: typer.Typer) -> TyperGroup:
+    """The commands of an application, built once."""
+    return cast(TyperGroup, typer.main.get_command(app))
+
+
 def in_options(message: str) -> str:
     """A message of the library with the options of the command that was typed (--n-best) instead of `n_best`.
 
     An argument of the command becomes its name in the help.
     """
-    if "`" not in message:  # like most log lines; building the commands is slow
+    if "`" not in message:  # like most log lines
         return message
-    words = sys.argv[1:]
-    commands: dict[str, Any] = vars(typer.main.get_command(app))["commands"]
+    words, commands = sys.argv[1:], built(app).commands
     command = next((word for word in words if word in commands), None)  # global options may come first
     if command is None:
         return message
@@ -140,7 +147,7 @@ def main() -> None:
         # SIGTERM is an exception, so that temporary files are removed; ``train`` has its own handler.
         with handlers({signal.SIGTERM: lambda number, _: sys.exit(128 + number)}):
             try:
-                status = app(sys.argv[1:] or ["--help"], prog_name="nmtkit", standalone_mode=False)
+                status = built(app)(sys.argv[1:] or ["--help"], prog_name="nmtkit", standalone_mode=False)
             finally:
                 sys.stdout.flush()  # raises here, where it is caught, if the pipe is closed
     except UserError as error:

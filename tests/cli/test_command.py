@@ -21,9 +21,7 @@ from nmtkit.options import Option
 
 Run = Callable[..., Any]  # the command line of tests/conftest.py
 
-PARAMETERS: dict[str, Any] = {
-    name: command.params for name, command in vars(typer.main.get_command(main.app))["commands"].items()
-}
+PARAMETERS: dict[str, Any] = {name: command.params for name, command in main.built(main.app).commands.items()}
 
 
 def speak(name: Annotated[str, Option("Name.")] = "x") -> None:

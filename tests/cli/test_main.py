@@ -217,7 +217,7 @@ def test_the_package_is_a_program() -> None:
 
 def options() -> list[tuple[str, Any]]:
     """Every option and argument of every command, with the command's name."""
-    commands: dict[str, Any] = vars(typer.main.get_command(main.app))["commands"]
+    commands = main.built(main.app).commands
     return [(name, parameter) for name, command in commands.items() for parameter in command.params]
 
 

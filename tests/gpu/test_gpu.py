@@ -73,9 +73,16 @@ no_such_device = pytest.mark.skipif(
 scripted = pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning")
 pytestmark = [pytest.mark.gpu, no_such_device, scripted]
 FORM = toy if REAL else simplest  # each operation of a simulated GPU is one of Python's
-MANY = one_of_each() if REAL else one_of_each_architecture()
-every_kind = pytest.mark.parametrize("preset", one_of_each(FORM, switches=REAL))
+ARCHITECTURES = one_of_each_architecture()
+# On a simulated GPU, other kinds of an architecture, and runs in float32, are for ``make slow``.
+rarely = () if REAL else pytest.mark.slow
+KINDS = {*one_of_each(FORM, switches=REAL), *ARCHITECTURES}
+every_kind = pytest.mark.parametrize(
+    "preset", [pytest.param(kind, marks=() if kind in ARCHITECTURES else rarely) for kind in sorted(KINDS)]
+)
+MANY = one_of_each() if REAL else ARCHITECTURES
 every_architecture = pytest.mark.parametrize("preset", MANY)
+both_precisions = pytest.mark.parametrize("precision", [pytest.param("float32", marks=rarely), "bfloat16"])
 only_simulated = pytest.mark.skipif(GPU.type != simulated.NAME, reason="only the simulated GPU counts waits")
 SEARCH = Search(beam_size=3, length_penalty="avg", max_len_a=1, max_len_b=4)
 
@@ -152,7 +159,7 @@ def test_cells_are_compiled_in_training_and_give_what_they_give_on_the_cpu(name:
 @pytest.mark.skipif(not REAL, reason="CUDA graphs are for GPUs")
 @pytest.mark.parametrize(
     ("preset", "dtype"),
-    [(preset, torch.float32) for preset in MANY] + [(preset, torch.bfloat16) for preset in one_of_each_architecture()],
+    [(preset, torch.float32) for preset in MANY] + [(preset, torch.bfloat16) for preset in ARCHITECTURES],
     ids=str,
 )
 def test_a_graph_computes_what_is_computed_without_it(preset: str, dtype: torch.dtype) -> None:
@@ -214,16 +221,14 @@ def test_beam_search_finds_what_it_finds_on_the_cpu(preset: str) -> None:
 
 
 def test_an_ensemble_of_all_architectures_finds_what_it_finds_on_the_cpu() -> None:
-    names = one_of_each_architecture()
-
     def ensemble(device: torch.device) -> Ensemble:
-        members = [telling_model(name).to(device) for name in names]
+        members = [telling_model(name).to(device) for name in ARCHITECTURES]
         return Ensemble(members, [0] * len(members), [1.0] * len(members), "prob")
 
     assert_same_hypotheses(searched(ensemble(GPU), GPU), searched(ensemble(CPU), CPU))
 
 
-@pytest.mark.parametrize("preset", one_of_each_architecture())
+@pytest.mark.parametrize("preset", ARCHITECTURES)
 def test_every_way_of_searching_finds_what_it_finds_on_the_cpu(preset: str) -> None:
     """Prefixes, shortlists, the coverage penalty, n-best lists, attention and sentences of many lengths at once."""
     random = np.random.default_rng(4)
@@ -257,7 +262,7 @@ def test_a_step_of_search_in_bfloat16_is_that_of_the_cpu(preset: str) -> None:
     torch.testing.assert_close(*found, rtol=0, atol=0.1)
 
 
-@pytest.mark.parametrize("preset", one_of_each_architecture())
+@pytest.mark.parametrize("preset", ARCHITECTURES)
 def test_candidates_are_scored_as_on_the_cpu(preset: str) -> None:
     given, candidates = [[[5, 6, 7], [8]]], [[[4, 5], [6], [4, 5]], [[7, 7, 7]]]
     found = []
@@ -270,7 +275,7 @@ def test_candidates_are_scored_as_on_the_cpu(preset: str) -> None:
             np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("preset", one_of_each_architecture())
+@pytest.mark.parametrize("preset", ARCHITECTURES)
 def test_gradients_flow_through_the_layers_as_on_the_cpu(preset: str) -> None:
     batch = Batch.of(sources()[0], targets())
     ours, theirs = (gradient_flow(toy_model(preset).to(device), batch.to(device)) for device in (GPU, CPU))
@@ -326,7 +331,7 @@ def most_often(waits: list[str]) -> list[str]:
 
 
 @only_simulated
-@pytest.mark.parametrize("preset", one_of_each_architecture())
+@pytest.mark.parametrize("preset", ARCHITECTURES)
 def test_the_host_waits_once_in_a_step_of_search(preset: str) -> None:
     model, (src, mask) = toy_model(preset).to(GPU), moved(*sources())
     with simulated.counted_waits() as waits:
@@ -357,7 +362,7 @@ def test_the_launches_of_attention_in_search_do_not_depend_on_the_number_of_sent
 
 @only_simulated
 def test_an_ensemble_waits_once_in_a_step_of_search() -> None:
-    members, given = [toy_model(name).to(GPU) for name in one_of_each_architecture()], moved(*sources())
+    members, given = [toy_model(name).to(GPU) for name in ARCHITECTURES], moved(*sources())
     with simulated.counted_waits() as waits:
         beam_search(Ensemble(members, [0] * len(members), [1.0] * len(members), "prob"), *given, SEARCH)
     assert len(most_often(waits)) == 1
@@ -372,8 +377,8 @@ def test_the_host_waits_once_in_a_step_of_sampling() -> None:
 
 
 @only_simulated
-@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
-@pytest.mark.parametrize("preset", one_of_each_architecture())
+@both_precisions
+@pytest.mark.parametrize("preset", ARCHITECTURES)
 def test_the_host_waits_once_in_an_update(
     preset: str, precision: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -389,7 +394,7 @@ def test_the_host_waits_once_in_an_update(
     assert list((counts[1] - counts[0]).values()) == [2]
 
 
-@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@both_precisions
 def test_a_run_in_pieces_equals_a_run_in_one_go(precision: str, data: Path, tmp_path: Path) -> None:
     """With dropout, and with deterministic algorithms, which a GPU does not use by default."""
     torch.use_deterministic_algorithms(True)
