@@ -4,10 +4,10 @@ PYTHON ?= python3
 BIN := .venv/bin
 # Hundreds of tests start nmtkit: without bytecode files each would compile it again, which takes half a second.
 export PYTHONDONTWRITEBYTECODE :=
-# One thread per worker, and one worker more than processors, because some tests wait, but no more than the suite keeps
-# busy. A worker begins with neighbouring tests, which share fixtures, and takes others' when it has done its own.
+# One thread per worker, and no more workers than the suite keeps busy. A worker begins with neighbouring tests, which
+# share fixtures, and takes others' when it has done its own.
 WORKERS = $(shell $(BIN)/python -c \
-  'from nmtkit.machine.processes import available_cores; print(min(4, available_cores() + 1))')
+  'from nmtkit.machine.processes import available_cores; print(min(4, available_cores()))')
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS) --dist worksteal --durations 20 --durations-min 1
 
 .DELETE_ON_ERROR:
