@@ -27,7 +27,7 @@ from tests.training.conftest import small_experiment
 
 CPU = torch.device("cpu")
 FORKS = multiprocessing.get_context("forkserver")
-FORKS.set_forkserver_preload(["nmtkit.experiment.run", "sacrebleu", "torch._dynamo"])  # all that they import later
+FORKS.set_forkserver_preload(["nmtkit.experiment.run", "sacrebleu"])  # all that they import later
 
 
 def planned(**training: object) -> Experiment:
