@@ -8,7 +8,7 @@ from nmtkit.align.lexicon import NO_LEXICON, Lexicon
 from nmtkit.align.pharaoh import check_links, parse_links
 from nmtkit.data.vocab import Vocabulary
 from nmtkit.errors import UserError, refuse_string
-from nmtkit.lines import beside_lines, tokens_of
+from nmtkit.lines import beside_lines, given_lines, tokens_of
 from nmtkit.options import Option, by_keyword, option
 from nmtkit.symbols import SPELLINGS, UNK
 
@@ -46,8 +46,7 @@ def replace_lines(options: PosunkOptions) -> Iterator[str]:
     best = entries.best  # read before the first line, so that an invalid lexicon leaves no half output
     vocabulary = Vocabulary.load(Path(options.vocab)) if options.vocab else None
     matcher = Matcher(entries, vocabulary.known, vocabulary.capitals) if vocabulary else None
-    lines = (line.removesuffix("\n") for line in options.lines)
-    pairs = beside_lines(lines, Path(options.source), place)
+    pairs = beside_lines(given_lines("`lines`", options.lines), Path(options.source), place)
     linked = beside_lines(pairs, Path(alignment), place) if alignment else ((pair, "") for pair in pairs)
     for number, ((line, read), pharaoh) in enumerate(linked, 1):
         target, words = tokens_of(line), tokens_of(read)

@@ -307,6 +307,9 @@ def test_text_is_checked_aligned_and_its_unknown_words_replaced(
     assert list(nmtkit.posunk(lines=["<unk> x"], source=source, alignment=alignment)) == ["old x"]
     with pytest.raises(UserError, match=r"^`lines`: a single text, where several are expected"):
         list(nmtkit.posunk(lines="x", source=source))
+    nothing: Any = [math.nan]
+    with pytest.raises(UserError, match=r"^`lines`: number 1 is nan, not text$"):
+        list(nmtkit.posunk(lines=nothing, source=source))
     [preset] = nmtkit.list_presets("dtmt2")
     assert preset["score"] == 44.66
     assert 150 < preset["parameters_ours"] < 250
