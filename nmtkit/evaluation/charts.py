@@ -107,8 +107,8 @@ def _drawn(what: str, series: Series) -> str:
 
 
 def ticks(low: float, high: float) -> list[float]:
-    """About five round numbers from at most ``low`` to at least ``high``; if they are equal, from or to 0."""
-    if low == high:
+    """About five round numbers from at most ``low`` to at least ``high``; from or to 0 if they are nearly equal."""
+    if math.isclose(low, high):
         low, high = min(low, 0.0), max(high, 0.0) or 1.0
     # The step is 1, 2, 2.5, 5 or 10 times a power of ten; the tolerance is for rounding.
     raw = (high - low) / 5

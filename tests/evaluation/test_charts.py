@@ -58,6 +58,9 @@ def test_a_chart_draws_every_series_inside_its_axes_and_names_them() -> None:
 def test_a_chart_of_a_single_point_or_of_equal_values_can_be_drawn() -> None:
     assert "polyline" in chart("t", "x", "y", [Series("s", [(5, 0.0)], 0)])
     assert "polyline" in chart("t", "x", "y", [Series("s", [(5, 2.0), (5, 2.0)], 0)])
+    for value in (0.0002, 0.1, 27.3, 36.9):  # a learning rate or BLEU, up to rounding
+        for other in (math.nextafter(value, 1e9), value * (1 + 1e-15)):
+            assert "polyline" in chart("t", "x", "y", [Series("s", [(5, value), (6, other)], 0)])
 
 
 def test_an_axis_can_begin_at_zero_before_the_first_point() -> None:
