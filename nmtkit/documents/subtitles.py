@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -165,12 +166,13 @@ def _cuts(text: str, weights: Sequence[int]) -> list[int]:
     """Where to cut a text into parts of at least a word whose lengths are roughly proportional to ``weights``."""
     words = [match.end() for match in re.finditer(r"\S\s+(?=\S)", text)]
     words = words or [match.end() for match in regex.finditer(r"\X(?=.)", text)]
-    cuts, done, first = list[int](), 0, 0
-    for number, weight in enumerate(weights[:-1], 1):
-        done += weight
-        wanted = len(text) * done / max(1, sum(weights))
+    cuts, first, total = list[int](), 0, max(1, sum(weights))
+    for number, done in enumerate(itertools.accumulate(weights[:-1]), 1):
+        wanted = len(text) * done / total
         last = max(first + 1, len(words) - (len(weights) - 1 - number))  # leaves a word for each following part
-        place = min(range(first, min(last, len(words))), key=lambda i: abs(words[i] - wanted), default=None)
+        end = min(last, len(words))
+        near = bisect_left(words, wanted, first, end)
+        place = min(range(max(first, near - 1), min(near + 1, end)), key=lambda i: abs(words[i] - wanted), default=None)
         cuts.append(len(text) if place is None else words[place])
         first = len(words) if place is None else place + 1
     return cuts

@@ -1,3 +1,4 @@
+import time
 from dataclasses import replace
 
 import pytest
@@ -162,6 +163,13 @@ def test_lines_of_windows_and_byte_order_marks_stay() -> None:
     assert capitals("a.srt", data) == data.replace(b"one", b"ONE").replace(b"two", b"TWO")
     data = b"\xef\xbb\xbfWEBVTT\r\n\r\n00:00:01.000 --> 00:00:02.000\r\none\r\ntwo.\r\n"
     assert capitals("a.vtt", data) == data.replace(b"one", b"ONE").replace(b"two", b"TWO")
+
+
+def test_a_cue_of_many_lines_is_written_in_linear_time() -> None:
+    file = read("a.srt", srt("one\n" * 20_000))
+    began = time.process_time()
+    assert cues(file.write(file.segments)) == ["\n".join(["one"] * 20_000)]
+    assert time.process_time() - began < 2
 
 
 def test_an_arrow_does_not_become_a_time() -> None:
