@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from nmtkit.errors import UserError
-from nmtkit.lines import delimiter_of, read_lines
+from nmtkit.lines import delimiter_of, raw_lines, read_lines
 from nmtkit.translation.request import EMPTY_FORM, FORMS, Terms
 
 
@@ -52,9 +52,9 @@ def _tbx(path: Path) -> Iterator[tuple[str, str]]:
     except ImportError:
         raise UserError(f"{path}: reading TBX needs lxml: pip install 'nmtkit[files]'") from None
     try:
-        root = etree.parse(str(path), etree.XMLParser(resolve_entities=False, no_network=True)).getroot()
-    except (OSError, etree.XMLSyntaxError) as error:
-        raise UserError(f"{path}: not TBX: {error}") from None
+        root = etree.fromstring(b"".join(raw_lines(path)), etree.XMLParser(resolve_entities=False, no_network=True))
+    except etree.XMLSyntaxError as error:
+        raise UserError(f"{path}: not TBX: {error.msg}") from None
     # The versions of 2008 and 2019 have different names for entries and languages.
     for entry in root.iter("{*}termEntry", "{*}conceptEntry"):
         sides = [*entry.iter("{*}langSet", "{*}langSec")]

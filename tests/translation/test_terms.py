@@ -207,6 +207,14 @@ def test_terms_are_read_from_lines_with_tabs_and_from_csv(tmp_path: Path) -> Non
     assert read_terms(tmp_path / "a.csv") == (("dog, big", "chien"), ("red, hot", "brûlant; chaud"))
 
 
+def test_tbx_that_cannot_be_read_is_named_as_other_files_are(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"^missing\.tbx: cannot be read: No such file or directory$"):
+        read_terms(Path("missing.tbx"))
+    (tmp_path / "a.tbx").write_text("<martif>\n<b></martif>")
+    with pytest.raises(UserError, match=r"a\.tbx: not TBX: Opening and ending tag mismatch: b line 2 and martif, "):
+        read_terms(tmp_path / "a.tbx")
+
+
 def test_what_tbx_needs_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "lxml", None)  # as if it were not installed
     with pytest.raises(UserError, match=r"a\.tbx: reading TBX needs lxml: pip install 'nmtkit\[files\]'$"):
