@@ -43,7 +43,7 @@ class Occurrence(NamedTuple):
 
 @dataclass(frozen=True)
 class Glossary:
-    """Terms in a model's tokens."""
+    """Terms in a model's tokens. Raises UserError for one without tokens on a side, as of control characters alone."""
 
     reader: TextPipeline
     writer: TextPipeline
@@ -51,8 +51,7 @@ class Glossary:
     terms: Terms
     tokenized: bool
 
-    def check(self) -> None:
-        """Raise UserError for a term without tokens on one side, as of control characters alone."""
+    def __post_init__(self) -> None:
         for source, forms in self._targets.items():
             if not self._words[source] or not self._forms(source):
                 raise UserError(f"`terms`: {source!r}, {FORMS.join(forms)!r}: has no words; leave it out")

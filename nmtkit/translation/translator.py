@@ -223,7 +223,7 @@ class Translator:
         if not request.search(self.search).unk and self.tgt_vocab.annotated:
             raise UserError(f"`unk`: {self.name} writes the positions of unknown words instead; use `replace_unk`")
         if request.terms:
-            self._glossary(request.terms, request.tokenized).check()
+            self._glossary(request.terms, request.tokenized)
         if self.lexicon is not None and (request.replace_unk or request.shortlist is not None):
             # Read before processes are forked: the file may be invalid, or a pipe, which only one process can read.
             _ = self.lexicon.translations
@@ -284,7 +284,9 @@ class Translator:
         # If the prefix continues in the next piece, it is the entire translation of this one, so EOS is forced.
         pairs = itertools.chain.from_iterable(itertools.pairwise([*of_one, []]) for of_one in shares)
         forced = [[*self._given_ids(share), *([EOS] if after else [])] for share, after in pairs]
-        terms = [each for i, own in enumerate(of_line) for each in self._occurrences(read[0][i], own, request)]
+        # Once for all lines, because looking it up takes time in proportion to its size.
+        glossary = self._glossary(request.terms, request.tokenized) if request.terms else None
+        terms = [each for i, own in enumerate(of_line) for each in _occurrences(glossary, read[0][i], own)]
         edges = self._writer.edges
         constraints = Constraints([[each.term for each in own] for own in terms], edges) if any(terms) else None
         # Attention weights, which are copied at every step, are computed only if needed.
@@ -316,12 +318,6 @@ class Translator:
         starts = cuts(tokens[0], limit, self.sources[0].pipeline)
         parts = [slices(read, same_cuts(starts, tokens[0], read) if d else starts) for d, read in enumerate(tokens)]
         return [_Piece(line, start, list(part)) for start, part in zip(starts, zip(*parts, strict=True), strict=True)]
-
-    def _occurrences(self, tokens: list[str], pieces: list[_Piece], request: Request) -> list[list[Occurrence]]:
-        """The terms that begin in each piece of a line."""
-        found = self._glossary(request.terms, request.tokenized).found(tokens) if request.terms else []
-        ends = [*(piece.start for piece in pieces[1:]), len(tokens)]
-        return [[each for each in found if p.start <= each.start < end] for p, end in zip(pieces, ends, strict=True)]
 
     def _shared(self, prefix: list[str], pieces: list[_Piece]) -> list[list[str]]:
         """The part of ``prefix`` with which the translation of each piece must begin."""
@@ -356,6 +352,13 @@ class Translator:
         # Tokenised input has no other spelling, and after a cut within a word positions differ.
         same = not request.tokenized and list(map(str.lower, spelled)) == list(map(str.lower, words))
         return spelled if same else words
+
+
+def _occurrences(glossary: Glossary | None, tokens: list[str], pieces: list[_Piece]) -> list[list[Occurrence]]:
+    """The terms that begin in each piece of a line."""
+    found = glossary.found(tokens) if glossary else []
+    ends = [*(piece.start for piece in pieces[1:]), len(tokens)]
+    return [[each for each in found if p.start <= each.start < end] for p, end in zip(pieces, ends, strict=True)]
 
 
 def _chosen(pieces: list[list[Part]], n: int, seed: int | None) -> Sequence[Sequence[Part]]:

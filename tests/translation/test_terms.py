@@ -114,6 +114,13 @@ def test_the_first_word_of_a_sentence_may_have_a_capital(translator: Translator)
     assert translated(translator, "b a", (("B", "g"),)).terms == []
 
 
+def test_the_terms_of_a_glossary_are_tokenised_once(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
+    request = Request(terms=(("b", "g"), ("d", "h")))
+    translator.check(request)
+    monkeypatch.setattr(Glossary, "_forms", lambda self, source: pytest.fail(source))
+    assert translator.answer(["a c"], request)[0][0].text == "a c"
+
+
 def test_a_term_that_begins_a_turkish_sentence_has_a_turkish_capital() -> None:
     side = Side("tr", normalize=False, tokenizer="reversible", segmentation="words")
     words = Vocabulary.choose([("iyi", 2), ("İyi", 1)], None, 1)
