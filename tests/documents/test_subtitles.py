@@ -1,4 +1,5 @@
 import time
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
@@ -170,6 +171,33 @@ def test_a_cue_of_many_lines_is_written_in_linear_time() -> None:
     began = time.process_time()
     assert cues(file.write(file.segments)) == ["\n".join(["one"] * 20_000)]
     assert time.process_time() - began < 2
+
+
+@pytest.mark.parametrize("text", ["1" * 1_000, "\n" * 8_000])
+def test_digits_and_blank_lines_are_read_in_linear_time(text: str) -> None:
+    began = time.process_time()
+    with suppress(UserError):
+        read("a.srt", text.encode())
+    assert time.process_time() - began < 2
+
+
+def test_times_without_a_blank_line_before_them_begin_a_cue_and_all_but_words_stays() -> None:
+    data = b"""
+1
+0:00:01,5 --> 00:00:02.000
+ 2
+00:00:02,000-->00:00:03,000 X1:0
+one.
+
+
+00:00:04,000 --> 00:00:05,000
+ two.
+3
+
+00:00:06,000 --> 00:00:07,000
+three."""
+    assert [segment.text for segment in read("a.srt", data).segments] == ["one.", "two.", "three."]
+    assert capitals("a.srt", data) == data.replace(b"one", b"ONE").replace(b"two", b"TWO").replace(b"three", b"THREE")
 
 
 def test_an_arrow_does_not_become_a_time() -> None:
