@@ -39,6 +39,9 @@ _NO_FLAGS = re.compile(r"^[ \t]*(?:#\||msg)", re.MULTILINE)
 # The mark of a menu's accelerator: &File, E&xit, and _File of GTK.
 _ACCELERATOR = re.compile(r"(?<![^\W\d_])&(?=[^\W\d_])|&(?=[a-z])|(?<!\S)_(?=[A-Z])")
 _ARGUMENT = re.compile(r"\{[0-9]")  # of Java's MessageFormat, for which an apostrophe is written twice
+# A comment, a blank line or a property of Java, and the end of a line in one.
+_PROPERTY = re.compile(r"[ \t\f]*[#!][^\r\n]*(?:\r\n?|\n|\Z)|(?:[^\\\r\n]+|\\(?:\r\n|.))*(?:\r\n?|\n|\\?\Z)", re.DOTALL)
+_CONTINUED = re.compile(r"\\(?:\r\n?|\n)[ \t\f]*|(\\.)", re.DOTALL)
 # A string of a valid JSON file; group 1 is the colon after a key.
 _JSON_STRING = re.compile(r'"(?:[^"\\]|\\.)*"(\s*:)?')
 # Inline elements of XLIFF and TMX that enclose words; all others are code.
@@ -149,23 +152,27 @@ def read_properties(data: bytes) -> Places:
     strict = byte_order_mark(data, "")[0] != b"" or b"\0" in data
     text, encoding = (decoded(data), "utf-8") if strict else guessed(data, "ascii", "utf-8", otherwise="latin-1")
     end = line_end(text)
+    # Not PropertiesFile, which takes quadratic time for a value on many lines.
+    parts = _PROPERTY.findall(text.replace(end, "\n"))
     try:
-        file = javaproperties.PropertiesFile.loads(text.replace(end, "\n"))
+        pairs = [javaproperties.loads(_CONTINUED.sub(r"\1", part)) for part in parts]  # of comments: none
     except ValueError as error:
         raise UserError(f"is not a valid properties file: {error}") from None
 
     def save() -> bytes:
-        # Except in Unicode, characters outside ASCII are escaped as \uXXXX.
-        written = file.dumps(ensure_ascii=encoding != "utf-8").replace("\n", end)
+        written = "".join(parts).replace("\n", end)
         return encoded(written, data) if encoding == "utf-8" else written.encode(encoding)
 
     places = Places(save)
-    for value, key in without_forms((value, key) for key, value in file.items()):
+    values = ((value, (place, key)) for place, pair in enumerate(pairs) for key, value in pair.items())
+    for value, (place, key) in without_forms(values):
         text = value.replace("''", "'")
         doubled = _ARGUMENT.search(value) is not None and text.count("'") * 2 == value.count("'")
 
-        def put(translated: str, key: str = key, doubled: bool = doubled) -> None:
-            file[key] = translated.replace("'", "''") if doubled else translated
+        def put(translated: str, place: int = place, key: str = key, doubled: bool = doubled) -> None:
+            value = translated.replace("'", "''") if doubled else translated
+            # Except in Unicode, characters outside ASCII are escaped as \uXXXX.
+            parts[place] = javaproperties.join_key_value(key, value, ensure_ascii=encoding != "utf-8") + "\n"
 
         places.add_string(text if doubled else value, put)
     return places

@@ -1,4 +1,5 @@
 import re
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -387,6 +388,18 @@ def test_apostrophes_of_properties_with_arguments_are_written_twice() -> None:
     assert [segment.text for segment in file.segments] == ["it's {0}", "'b", "the {0}", "don't {0}", "don't"]
     assert file.write(file.segments) == text
     assert file.write([Segment("l'a {0}")] * 5).splitlines()[1:] == [b"b=l''a {0}", b"c=l'a {0}", b"d=l'a {0}"]
+
+
+def test_a_property_on_many_lines_is_read_in_linear_time() -> None:
+    began = time.process_time()
+    assert read("a.properties", b"a=" + b"b \\\n" * 4_000).segments[0].text == " ".join("b" * 4_000)
+    assert time.process_time() - began < 1
+
+
+def test_only_the_words_of_properties_change_also_if_a_key_is_there_twice() -> None:
+    data = b"# one \\\n  ! two\n\n a : \\\n   b c\\\\\na=c\nd=7 \\\n\\=8\n\\\n\ne=f\n"
+    changed = data.replace(b" a : \\\n   b c", b"a=B C").replace(b"=c", b"=C").replace(b"=f", b"=F")
+    assert capitals("a.properties", data) == changed
 
 
 def test_properties_keep_their_line_ends() -> None:
