@@ -76,7 +76,7 @@ def _print(comparison: "Comparison", refs: list[str], options: ScoreOptions) -> 
     if options.paired:
         test = {"bs": "paired bootstrap", "ar": "approximate randomisation"}[options.paired]
         header = ["metric", "system", "score", "mean", "± 95 %", "p"]
-        _print_more(f"{test} {tested_against(*names)}", header, difference_rows(comparison, ""))
+        _print_more(f"{test} {tested_against(*names)}", header, difference_rows(comparison))
     for system in comparison.systems:
         if system.forced is not None:
             rows = [[unit, f"{value:.4f}"] for unit, value in system.forced.units().items()]

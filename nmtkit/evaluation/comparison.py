@@ -146,11 +146,11 @@ def part_rows(parts: Sequence[Part], systems: int) -> list[list[str]]:
     return [[part.name, str(part.sentences), *cells] for part, cells in zip(parts, scores, strict=True)]
 
 
-def difference_rows(comparison: Comparison, missing: str) -> list[list[str]]:
-    """The rows of a table of significance tests: metric, system, and the fields of ``Tested``, ``missing`` if None."""
+def difference_rows(comparison: Comparison) -> list[list[str]]:
+    """The rows of a table of significance tests: metric, system, and the fields of ``Tested``."""
     return [
-        [d.metric, system.name, *(missing if value is None else f"{value:.2f}" for value in tested[:3]),
-         missing if tested.p is None else f"{tested.p:.4f}"]
+        [d.metric, system.name, *("-" if value is None else f"{value:.2f}" for value in tested[:3]),
+         "-" if tested.p is None else f"{tested.p:.4f}"]
         for d in comparison.differences
         for system, tested in zip(comparison.systems, d.tested, strict=True)
     ]  # fmt: skip

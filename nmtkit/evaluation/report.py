@@ -265,7 +265,7 @@ def _differences(names: Sequence[str], comparison: Comparison) -> str:
     """The significance tests; empty for a single system."""
     if not comparison.differences:
         return ""
-    rows = difference_rows(comparison, "-")
+    rows = difference_rows(comparison)
     signatures = [[d.metric, d.signature] for d in comparison.differences]
     return (
         note(f"Every system {tested_against(*names)}.")
