@@ -46,7 +46,7 @@ WORD_METRICS: Mapping[str, Callable[[], Metric]] = {
 }
 # Metrics of plain text. 13a tokenises like NIST's mteval-v13a, intl like mteval-v14 with --international-tokenization.
 # Papers on NIST Chinese-English report mteval-lc, case-insensitive BLEU of mteval-v11b, which tokenises English like
-# 13a (but lower-cases A to Z only). chrF2: F-score of character 6-grams, with recall weighted twice.
+# 13a (but lower-cases A to Z only). chrF2: F-score of character n-grams up to 6, with recall weighted twice.
 TEXT_METRICS: Mapping[str, Callable[[], Metric]] = {
     "sacreBLEU-13a": partial(BLEU, tokenize="13a", force=True),
     "13a-lc": partial(BLEU, tokenize="13a", lowercase=True, force=True),

@@ -28,7 +28,7 @@ def columns(scores: str, number: int, translation: Translation) -> str:
 
 
 def moses(number: int, translation: Translation) -> str:
-    """Line ||| text ||| score [||| alignment], the format of Moses' n-best lists."""
+    """Line ||| text ||| score [||| alignment]: the format of Moses' n-best lists without the features."""
     pairs = "" if translation.alignment is None else f" ||| {format_links(translation.alignment)}"
     return f"{number} ||| {translation.text} ||| {translation.score:.6f}{pairs}"
 

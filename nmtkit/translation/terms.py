@@ -13,9 +13,9 @@ def read_terms(path: Path) -> Terms:
     """The terms of a file: source term, tab, translation, with "|" between alternative forms of the translation.
 
     A third column is a comment, as in OmegaT's glossaries, and so is a line without a tab that begins with "#". A .csv
-    file has commas instead of tabs, or semicolons, as Excel writes where 1.5 is 1,5 (``delimiter_of`` the first line);
-    .tbx is TBX, where several translations of a term are alternative forms. Raises UserError for any other line, for a
-    file without terms, and for TBX without lxml.
+    file has commas instead of tabs, or semicolons if its first line has them, as Excel writes where 1.5 is 1,5; .tbx is
+    TBX, where several translations of a term are alternative forms. Raises UserError for any other line, for a file
+    without terms, and for TBX that is not XML or without lxml.
     """
     kind = path.suffix.lower()
     terms = tuple(_tbx(path) if kind == ".tbx" else _rows(path, "," if kind == ".csv" else "\t"))
