@@ -20,8 +20,9 @@ _TEXT = 50 << 20  # bytes of an XML file, whose tree takes about ten times as mu
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"  # the first bytes of doc, of ppt, and of an encrypted docx or pptx
 _DAMAGE = (zipfile.BadZipFile, EOFError, NotImplementedError, OSError, ValueError, struct.error)  # of zipfile
 _PARSER = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False, strip_cdata=False)
-# What is not markup (CDATA, comments, processing instructions), or an entity; group 1 is its name and semicolon.
-_ENTITY = re.compile(rb"<!\[CDATA\[.*?\]\]>|<!--.*?-->|<\?.*?\?>|&([A-Za-z][A-Za-z0-9]*;)", re.DOTALL)
+# The beginnings and ends of what is not markup (CDATA, comments, processing instructions), and an entity.
+_ENDS = {b"<![CDATA[": b"]]>", b"<!--": b"-->", b"<?": b"?>"}
+_ENTITY = re.compile(rb"<!\[CDATA\[|\]\]>|<!--|-->|<\?|\?>|&[A-Za-z][A-Za-z0-9]*;")
 
 
 class Archive:
@@ -93,7 +94,7 @@ class Xml:
         internal = self.tree.docinfo.internalDTD
         if internal is not None and any(True for _ in internal.iterentities()):
             raise UserError(f"{name}declares XML entities, which are not supported; replace them with their text")
-        if self.tree.docinfo.doctype and (expanded := _ENTITY.sub(_reference, data)) != data:
+        if self.tree.docinfo.doctype and (expanded := _expanded(data)) != data:
             self.tree = etree.ElementTree(etree.fromstring(expanded, _PARSER))
         declared = re.match(rb"(?:\xef\xbb\xbf)?(?:<\?xml[^>]*\?>\s*)?", data)
         self._before, self._after, self._end = declared[0] if declared else b"", b"", b"\n"
@@ -109,10 +110,21 @@ class Xml:
         return self._before + (content + self._after).replace(b"\n", self._end)
 
 
-def _reference(match: re.Match[bytes]) -> bytes:
-    """References to the characters of an entity of HTML, or anything else as it is."""
-    characters = html5.get((match[1] or b"").decode("ascii"))
-    return "".join(f"&#{ord(character)};" for character in characters).encode("ascii") if characters else match[0]
+def _expanded(data: bytes) -> bytes:
+    """An XML file with the entities of HTML as references to their characters."""
+    end = b""  # of the CDATA, comment or processing instruction around the place
+
+    def expanded(match: re.Match[bytes]) -> bytes:
+        nonlocal end
+        found = match[0]
+        if end:
+            end = b"" if found == end else end
+            return found
+        end = _ENDS.get(found, b"")
+        return "".join(f"&#{ord(character)};" for character in html5.get(found[1:].decode(), "")).encode() or found
+
+    # Not a pattern from beginning to end, which takes quadratic time for beginnings in the address of a DTD.
+    return _ENTITY.sub(expanded, data)
 
 
 def _check_size(size: int, name: str) -> None:

@@ -390,6 +390,15 @@ def test_apostrophes_of_properties_with_arguments_are_written_twice() -> None:
     assert file.write([Segment("l'a {0}")] * 5).splitlines()[1:] == [b"b=l''a {0}", b"c=l'a {0}", b"d=l'a {0}"]
 
 
+def test_the_beginnings_of_comments_in_the_address_of_a_dtd_take_linear_time() -> None:
+    for beginning in ("<!--", "<?", "<![CDATA["):
+        page = XLIFF.replace("<xliff ", f'<!DOCTYPE xliff SYSTEM "{beginning * 1_000}">\n<xliff ', 1)
+        page = page.replace("</xliff>", "<x> </x>" * 40_000 + "</xliff>")
+        began = time.process_time()
+        assert read("a.xliff", page.encode()).segments[0].text == "the girl drinks milk."
+        assert time.process_time() - began < 1
+
+
 def test_a_property_on_many_lines_is_read_in_linear_time() -> None:
     began = time.process_time()
     assert read("a.properties", b"a=" + b"b \\\n" * 4_000).segments[0].text == " ".join("b" * 4_000)
