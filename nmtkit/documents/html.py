@@ -144,6 +144,13 @@ def _is_kept(node: Node) -> bool:
     return _name(node) in _COPIED or _says(node) == "no" or "notranslate" in (node.get("class") or "").split()
 
 
+def _is_space(node: Node) -> bool:
+    """Whether a node without text is a line break, or an inline element around one or around white space."""
+    name = _name(node)
+    inside = name in _INLINE | _COPIED and ("".join(node.itertext()).isspace() or node.find(".//{*}br") is not None)
+    return name == "br" or inside
+
+
 def _is_script(node: Node) -> bool:
     """Whether an element is the number of a note, an exponent or the like, which is copied as it is."""
     if _name(node) not in _SCRIPTS and "noteref" not in (node.get(_TYPE) or node.get("role") or ""):
@@ -263,8 +270,8 @@ class _Line:
         self._inlines[number] = _Inline(node, text, breaks=self._break([node], node.tail))
 
     def _break(self, nodes: Sequence[Node], tail: str | None) -> bool:
-        """Add a space if one of ``nodes`` is a line break; returns whether the page has no white space there."""
-        if self._end in ("", " ") or not any(_name(node) == "br" for node in nodes):
+        """Add a space if one of ``nodes`` is white space; returns whether the page has none beside them."""
+        if self._end in ("", " ") or not any(node not in self._with_text and _is_space(node) for node in nodes):
             return False
         self._builder.text(" ")
         self._end, self._behind = " ", None
