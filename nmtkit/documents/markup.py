@@ -14,6 +14,7 @@ from nmtkit.documents.segment import Segment
 # is "layout", which is white space between words; "dropped" is left out; "opens" and "closes" come before and after
 # words.
 Role = Literal["whole", "splits", "script", "kept", "layout", "dropped", "opens", "closes"]
+_AROUND = ("whole", "splits", "script")  # an element around words or, if there are none, around white space
 
 NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")  # forbidden characters (XML 1.0, 2.2)
 SPACE = re.compile("[ \t\r\n]+")
@@ -69,13 +70,15 @@ def read_markup(parent: etree._Element, role: Callable[[etree._Element], Role], 
                 builder.start(Code((child,), (children[pairs[number]][0],)), splits=False)
             elif number in pairs:
                 builder.end()
-            elif kind in ("whole", "splits", "script") and "".join(child.itertext()).strip():
+            elif kind in _AROUND and "".join(child.itertext()).strip():
                 builder.start(child, splits=kind != "whole", script=kind == "script")
                 read(child, _is_copied(child, keep))
                 builder.end()
             elif kind != "dropped":
-                layout = "" if kind != "layout" else "\t" if local_name(child) == "tab" else " "
-                builder.empty(Code((child,)), layout)
+                blank = "".join(child.itertext()) if kind in _AROUND else ""
+                inside = child.iter("*") if kind in (*_AROUND, "layout") else ()
+                layouts = [local_name(each) for each in inside if role(each) == "layout"]
+                builder.empty(Code((child,)), "\t" if "tab" in layouts else " " if layouts or blank else "")
             add(child.tail, keep)
 
     read(parent, keep=False)

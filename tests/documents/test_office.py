@@ -326,6 +326,15 @@ def test_notes_of_opendocument_are_kept_in_their_text_and_translated() -> None:
     assert f"<text:p>A NOTE{capital} IN <text:span>BOLD</text:span><text:line-break/>TEXT<text:s/></text:p>" in written
 
 
+@pytest.mark.parametrize("inside", [" ", "<text:s/>", "<text:tab/>", "<text:span><text:line-break/></text:span>"])
+def test_a_span_of_white_space_in_opendocument_separates_words(inside: str) -> None:
+    span = f"<text:span>{inside}</text:span>"
+    data = odt(f"<text:p>{span}a{span}<text:span>bold</text:span>{span} text{span}</text:p>")
+    assert [text.split() for text in texts("a.odt", data)] == [["a", "bold", "text"]]
+    written = unpacked(capitals("a.odt", data))["content.xml"].decode()
+    assert f"<text:p>{span}A{span}<text:span>BOLD</text:span>{span}TEXT{span}</text:p>" in written
+
+
 def test_of_the_styles_of_opendocument_headers_and_footers_are_translated() -> None:
     footer = "<style:footer><text:p>page <text:page-number>1</text:page-number></text:p></style:footer>"
     data = odt("", f"<text:p>a style</text:p>{footer}")
