@@ -260,7 +260,9 @@ def _node(node: Element, properties: Element | None, in_run: bool) -> Iterator[S
     if name in ("t", "noBreakHyphen"):
         yield Step("text", properties, _BLANK.sub(" ", node.text or "") if name == "t" else "\u2011")
     elif name not in _DROPPED:
-        yield Step("start", _Kept((node,), _LAYOUT.get(name, ""), in_run, properties))
+        inside = node.iter() if name in _CONTAINERS else (node,)
+        layout = next((_LAYOUT[found] for each in inside if (found := local_name(each)) in _LAYOUT), "")
+        yield Step("start", _Kept((node,), layout, in_run, properties))
 
 
 def _fields(content: Iterable[Element]) -> Iterator[list[Element]]:

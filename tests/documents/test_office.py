@@ -169,6 +169,14 @@ def test_tabs_and_line_breaks_are_white_space_to_the_model_and_stay() -> None:
     assert ">ONE</w:t>" in written
 
 
+@pytest.mark.parametrize("inside", ["<w:tab/>", "<w:br/>"])
+def test_an_inserted_tab_or_line_break_separates_words(inside: str) -> None:
+    inserted = f'<w:ins w:id="1" w:author="x"><w:r>{inside}</w:r></w:ins>'
+    data = docx(paragraph(RUN.format("", "a"), inserted, RUN.format("", "b")))
+    assert [text.split() for text in texts("a.docx", data)] == [["a", "b"]]
+    assert document(data).count(inside) == document(capitals("a.docx", data)).count(inside) == 1
+
+
 def test_columns_keep_their_tabs() -> None:
     tab = "<w:r><w:rPr><w:u/></w:rPr><w:tab/></w:r>"
     for name, data in (
