@@ -1,8 +1,10 @@
 """Warnings of ``nmtkit prep`` about text from which a model would learn badly, before it is prepared."""
 
 import logging
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from nmtkit.errors import counted
 from nmtkit.folders import SPLITS
@@ -58,12 +60,16 @@ def _warn_of_misaligned(work: Work, given: Sequence[str]) -> None:
 
 def _warn_of_processed(work: Work, given: Sequence[str]) -> None:
     """Warn of text that is already tokenised or segmented, and would be split again, and of text with entities."""
-    for text in (text for split in given for text in work.raw[split].texts):
+    texts = defaultdict[tuple[str, str, str], list[Path]](list)  # by set, language and what is wrong
+    for split, text in ((name, text) for name in given for text in work.raw[name].texts):
         for side, path in zip(work.prep.sides.values(), text, strict=True):
             found, what = processing(path, side.language) or (None, "")
             wrong = {"words": side.tokenizer == "reversible", "subwords": side.segmentation != "words"}
             if found and wrong.get(found, True) and not side.command:
-                log.warning(f"{path}: {what}")
+                texts[split, side.language, what].append(path)
+    for (_, _, what), paths in texts.items():
+        more = f" and {len(paths) - 1:,} more, which nmtkit doctor lists" if len(paths) > 1 else ""
+        log.warning(f"{paths[0]}{more}: {what}")
 
 
 def _warn_of_spelling(work: Work, given: Sequence[str]) -> None:

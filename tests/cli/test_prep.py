@@ -70,6 +70,20 @@ def test_tokenised_text_is_warned_of_unless_the_tokenizer_treats_plain_text_alik
     assert nmtkit("prep", "-s", "en", "-j1", "--tokenizer", "en=moses", "-o", "one").err.count("looks tokenised") == 2
 
 
+def test_tokenised_texts_in_a_folder_have_one_warning_for_each_language(nmtkit: Run, folder: Path) -> None:
+    (folder / "raw" / "train").mkdir()
+    for language, lines in (("en", ENGLISH), ("fr", FRENCH)):
+        (folder / "raw" / f"train.{language}").unlink()
+        for name in "abc":
+            text = "".join(f"{line.removesuffix('.')} , oh .\n" for line in lines)
+            (folder / "raw" / "train" / f"{name}.{language}").write_text(text, encoding="utf-8")
+    warned = [line for line in nmtkit("prep", "-s", "en", "-j1").err.splitlines() if "looks tokenised" in line]
+    assert [line.partition(": looks")[0] for line in warned] == [
+        f"raw/train/a.{language} and 2 more, which nmtkit doctor lists" for language in ("en", "fr")
+    ]
+    assert nmtkit("doctor", "-s", "en").out.count("looks tokenised") == 6
+
+
 def test_html_entities_are_warned_of_and_the_remedy_works(nmtkit: Run, folder: Path) -> None:
     train = folder / "raw" / "train.en"
     train.write_text("Jack &amp; Jill.\nIt&#39;s here.\nNo.\n", encoding="utf-8")
