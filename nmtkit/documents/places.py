@@ -26,6 +26,8 @@ _FORMS = re.compile(r"\{\s*[^\s{},]+\s*,\s*(?:plural|select|selectordinal|choice
 _TAGGED = 20_000  # characters of a string in which tags are recognised
 _UNENDED = re.compile(r"<[a-zA-Z/!?][^<>]*(?:<|$)")
 MOST = ContextVar[int | None]("MOST", default=None)  # places in a document; a server limits them before it reads one
+# Tags of HTML's blocks, which separate paragraphs of a string.
+_BLOCKS = re.compile(r"((?:</?(?:blockquote|div|h[1-6]|li|ol|p|table|tbody|td|th|thead|tr|ul)(?:\s[^<>]*)?>)+)", re.I)
 # HTML elements without an end tag, and the speaker of WebVTT, whose end tag is optional.
 _VOID = {"br", "hr", "img", "v", "wbr"}
 
@@ -249,12 +251,15 @@ class Places:
         self._puts.append(lambda translated: put(joined([before, translated, after])))
 
     def add_string(self, string: str, put: Callable[[str], None], doubt: Callable[[], None] = lambda: None) -> None:
-        """Add a program string: each of its lines is a segment, in which well-formed tags are markup.
+        """Add a program string: each of its lines and blocks is a segment, in which well-formed tags are markup.
 
         Lines that are an identifier are left out. ``doubt`` is called for each line with a doubtful translation.
         """
-        lines = string.splitlines(keepends=True)
-        texts = {number: segment for number, segment in enumerate(map(tagged, lines)) if _is_prose(segment.text)}
+        parts = (_BLOCKS.split(line) if _BLOCKS.search(line) and tagged(line).marks else [line]
+                 for line in string.splitlines(keepends=True))  # fmt: skip
+        lines = [*itertools.chain.from_iterable(parts)]
+        found = ((number, tagged(line)) for number, line in enumerate(lines) if not _BLOCKS.fullmatch(line))
+        texts = {number: segment for number, segment in found if _is_prose(segment.text)}
         last = max(texts, default=0)
 
         def put_line(number: int, translated: Segment) -> None:

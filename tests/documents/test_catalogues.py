@@ -437,6 +437,15 @@ def test_paths_colours_locales_and_other_identifiers_are_no_text() -> None:
     assert texts("a.json", f"[{listed}]") == [*words[:-1], "Yes"]
 
 
+def test_blocks_of_html_in_a_string_are_translated_one_by_one() -> None:
+    string = '["<p>a <b>dog</b></p><p>one cat</p><ul><li>two</li> <li>or <i>three</i></li></ul>"]'
+    assert texts("a.json", string) == ["a dog", "one cat", "two", "or three"]
+    assert capitals("a.json", string.encode()) == (
+        b'["<p>A <b>DOG</b></p><p>ONE CAT</p><ul><li>TWO</li> <li>OR <i>THREE</i></li></ul>"]'
+    )
+    assert texts("a.json", '["the <p> is a tag"]') == ["the <p> is a tag"]
+
+
 def test_a_line_without_text_after_a_translated_one_stays() -> None:
     assert capitals("a.json", b'["a dog\\n<br>\\nimg/x.png"]') == b'["A DOG\\n<br>\\nimg/x.png"]'
 
