@@ -355,19 +355,25 @@ class _Tags(HTMLParser):
         self.builder = Builder()
         self.ends = frozenset(re.findall("</([^<>]*)>", string))
         self.names = list[str]()  # of the elements that have not ended
+        self.string, self.starts = string, [0, *(end.end() for end in re.finditer("\n", string))]  # starts: of lines
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         raw = self.get_starttag_text() or ""
         if raw[1 : 1 + len(tag)] not in self.ends:
             tag = tag.partition(".")[0]  # an end tag of WebVTT is without the classes
         if tag in _VOID:
-            self.builder.empty((raw, ""))
+            self.handle_startendtag(tag, attrs)
             return
         self.names.append(tag)
         self.builder.start((raw, f"</{raw[1 : 1 + len(tag)]}>"), splits=tag != "a")
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.builder.empty((self.get_starttag_text() or "", ""))
+        raw, (line, column) = self.get_starttag_text() or "", self.getpos()
+        start = self.starts[line - 1] + column
+        end = start + len(raw)
+        # A line break between words is the white space that they lack.
+        joins = tag == "br" and self.string[max(0, start - 1) : start].strip() and self.string[end : end + 1].strip()
+        self.builder.empty((raw, ""), layout=" " if joins else "")
 
     def handle_endtag(self, tag: str) -> None:
         if tag == "v":

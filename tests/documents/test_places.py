@@ -1,3 +1,4 @@
+import re
 import time
 
 import pytest
@@ -88,6 +89,14 @@ def test_parts_of_a_segment_have_all_its_words_and_elements(steps: list[str], pl
 
 @given(st.text(st.sampled_from("ab <>/&;i!-=\"'{}\\1:.\n")))
 def test_a_string_is_its_segment_with_its_tags(string: str) -> None:
+    assert untagged(tagged(string)) == string
+
+
+@pytest.mark.parametrize(
+    "string", ["a<br>b", "a <b>b</b><br/><BR><i>c</i>", "a <br>b<br> c <br> d", "<br>a<br><br>b<br>"]
+)
+def test_a_line_break_in_a_string_separates_words_and_comes_back(string: str) -> None:
+    assert tagged(string).text.split() == [*filter(str.islower, re.split("<[^<>]*>| ", string))]
     assert untagged(tagged(string)) == string
 
 
