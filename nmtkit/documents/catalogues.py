@@ -286,9 +286,13 @@ def _put_xliff(unit: Element, source: Element, targets: dict[str, Element], tran
 def _read_inline(source: Element) -> Segment:
     """The content of a source element of XLIFF or TMX; its markup is a copy."""
     spaces = next((node.get(XML_SPACE) for node in (source, *source.iterancestors()) if node.get(XML_SPACE)), "default")
-    return read_markup(
-        copy.deepcopy(source), lambda element: _INLINE.get(local_name(element), "kept"), collapse=spaces != "preserve"
-    )
+    return read_markup(copy.deepcopy(source), _role, collapse=spaces != "preserve")
+
+
+def _role(element: etree._Element) -> Role:
+    """The role of an inline element; the standards call a line break lb."""
+    is_break = any(element.get(name) in ("lb", "xlf:lb") for name in ("ctype", "subType", "type"))
+    return _INLINE.get(local_name(element), "layout" if is_break else "kept")
 
 
 def read_tmx(data: bytes, languages: tuple[str, str]) -> Places:

@@ -437,6 +437,13 @@ def test_paths_colours_locales_and_other_identifiers_are_no_text() -> None:
     assert texts("a.json", f"[{listed}]") == [*words[:-1], "Yes"]
 
 
+@pytest.mark.parametrize("code", ['<x id="LINE_BREAK" ctype="lb"/>', '<ph id="1" ctype="lb">&lt;br/&gt;</ph>'])
+def test_a_line_break_in_xliff_separates_words(code: str) -> None:
+    data = XLIFF.replace('drinks<x id="2"/> milk', f"drinks{code}milk")
+    assert texts("a.xliff", data)[0] == "the girl drinks milk."
+    assert f'<g id="1">GIRL</g> DRINKS{code}MILK.</target>' in capitals("a.xliff", data.encode()).decode()
+
+
 def test_blocks_of_html_in_a_string_are_translated_one_by_one() -> None:
     string = '["<p>a <b>dog</b></p><p>one cat</p><ul><li>two</li> <li>or <i>three</i></li></ul>"]'
     assert texts("a.json", string) == ["a dog", "one cat", "two", "or three"]
