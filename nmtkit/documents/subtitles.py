@@ -9,7 +9,6 @@ from functools import partial
 from typing import NamedTuple
 
 import regex
-import srt
 import webvtt
 
 from nmtkit.documents.places import Places, divided, joined, tagged, untagged
@@ -50,21 +49,26 @@ def read_srt(data: bytes) -> Places:
         raise UserError("is not a valid srt file: it is WebVTT; end its name in .vtt")
     end = line_end(text)
     text = text.replace("\r\n", "\n")
-    # Not srt.parse, which takes cubic time for digits and quadratic time for blank lines.
+    # Not the library srt, which takes cubic time for digits and quadratic time for blank lines.
     heads = list(_HEAD.finditer(text))
     places = [*(head.start() for head in heads), len(text)]
-    if before := text[: places[0]].split():
-        error = srt.SRTParseError(0, places[0], " ".join(before)[:100])
-        raise UserError(f"is not a valid srt file: {error}")
+    if before := " ".join(text[: places[0]].split()):
+        raise UserError(f"is not a valid srt file: {before[:100]!r} is not a cue")
     pieces, cues = [text[: places[0]]], list[_Cue]()
     for head, (place, following) in zip(heads, itertools.pairwise(places), strict=True):
-        start, until = (srt.srt_timestamp_to_timedelta(time).total_seconds() for time in head.groups())
+        start, until = map(_seconds, head.groups())
         content = text[head.end() : following]
         words = content.strip()
         first = content.find(words)
         pieces += [text[place : head.end()] + content[:first], words, content[first + len(words) :]]
         cues.append(_Cue(words, start, until, partial(pieces.__setitem__, len(pieces) - 2)))
     return _places(cues, lambda: encoded("".join(pieces).replace("\n", end), data))
+
+
+def _seconds(time: str) -> float:
+    """The seconds of a time such as 00:01:02,500."""
+    hours, minutes, seconds, *milliseconds = map(int, re.findall("[0-9]+", time))
+    return hours * 3600 + minutes * 60 + seconds + sum(milliseconds) / 1000
 
 
 def read_vtt(data: bytes) -> Places:

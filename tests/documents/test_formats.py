@@ -167,9 +167,9 @@ def test_columns_are_of_tables() -> None:
 
 
 def test_without_the_extra_a_line_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "srt", None)
+    monkeypatch.setitem(sys.modules, "webvtt", None)
     monkeypatch.delitem(sys.modules, "nmtkit.documents.subtitles", raising=False)
-    with pytest.raises(UserError, match=r"^a\.srt: reading it needs srt; pip install 'nmtkit\[files\]'$"):
+    with pytest.raises(UserError, match=r"^a\.srt: reading it needs webvtt; pip install 'nmtkit\[files\]'$"):
         read_document("a.srt", b"", [], ("", ""))
 
 
