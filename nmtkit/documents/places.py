@@ -319,7 +319,7 @@ def tagged(string: str) -> Segment:
     If the tags do not nest or the string is not HTML, all of it is text. The same applies if a tag does not end, or if
     the string is very long, because the parser takes quadratic time.
     """
-    if len(string) > _TAGGED or _UNENDED.search(string):
+    if "<" not in string or len(string) > _TAGGED or _UNENDED.search(string):
         return _with_codes(Segment(string))
     reader = _Tags(string)
     with suppress(AssertionError):  # of html.parser, for some malformed declarations
