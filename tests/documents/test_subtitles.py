@@ -167,10 +167,10 @@ def test_lines_of_windows_and_byte_order_marks_stay() -> None:
 
 
 def test_a_cue_of_many_lines_is_written_in_linear_time() -> None:
-    file = read("a.srt", srt("one\n" * 20_000))
+    file = read("a.srt", srt("one\n" * 40_000))
     began = time.process_time()
-    assert cues(file.write(file.segments)) == ["\n".join(["one"] * 20_000)]
-    assert time.process_time() - began < 2
+    assert cues(file.write(file.segments)) == ["\n".join(["one"] * 40_000)]
+    assert time.process_time() - began < 5
 
 
 @pytest.mark.parametrize("text", ["1" * 1_000, "\n" * 8_000])
