@@ -223,8 +223,11 @@ def find_raw(
                 texts_of(f"{folder / split}:{language}")  # raises for a file in a folder of texts
             if (there := folder / f"{split}.{missing[0]}").exists():
                 raise UserError(f"{there}: {missing[0]} is not a language code such as en or pt-BR; rename the file")
-            others = "" if by_language else f"; texts of other names go into the folder {folder / split}/"
-            raise UserError(f"{folder / split}.{missing[0]}: no such file (nor .gz or .zst){others}")
+            others = [str(side) for language, side in by_language.items() if language not in (src, tgt)]
+            hint = f", but there is {', '.join(others)}" if others else ""
+            if not by_language:
+                hint = f"; texts of other names go into the folder {folder / split}/"
+            raise UserError(f"{folder / split}.{missing[0]}: no such file (nor .gz or .zst){hint}")
         if not missing:
             raw[split] = Files(by_language[src], by_language[tgt])
             warn_of_columns(raw[split])
