@@ -632,7 +632,7 @@ def test_a_mistake_in_a_notebook_is_one_line() -> None:
     notebook = v4.new_notebook(cells=[v4.new_code_cell("import nmtkit; nmtkit.score([['a'], ['a', 'b']])")])
     nbclient.NotebookClient(notebook, timeout=900, allow_errors=True).execute()
     [shown] = notebook.cells[0].outputs
-    assert shown.traceback == ["UserError: text 2 has 1 line but text 1 has 2; align them line by line"]
+    assert shown.traceback == ["UserError: text 1 has 1 line but text 2 has 2; align them line by line"]
 
 
 @pytest.mark.slow

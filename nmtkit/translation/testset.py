@@ -52,10 +52,10 @@ class Translated:
     compared: Compared
 
 
-def read_set(texts: Sequence[Path | str | Sequence[str]]) -> list[list[str]]:
-    """The lines of corresponding texts: those of files, or given lines.
+def read_set(texts: Sequence[Path | str | Sequence[str]], reference: int = 0) -> list[list[str]]:
+    """The lines of corresponding texts: those of files, or given lines; ``reference`` is the number of one, from 0.
 
-    Raises UserError if one is empty or has another length, with the file and both numbers of lines, if a given
+    Raises UserError if one is empty or has another length than the reference, with both numbers of lines, if a given
     line is not text, if two are standard input, and for a table or memory without the column or language to read.
     """
     files = [text for text in texts if isinstance(text, Path | str)]
@@ -71,7 +71,8 @@ def read_set(texts: Sequence[Path | str | Sequence[str]]) -> list[list[str]]:
     for name, lines in zip(names, read, strict=True):
         if not lines:
             raise UserError(f"{name} is empty: there is nothing to score")
-        check_lines(name, len(lines), names[0], len(read[0]), "align them line by line")
+    for name, lines in zip(names, read, strict=True):
+        check_lines(name, len(lines), names[reference], len(read[reference]), "align them line by line")
     return read
 
 

@@ -150,14 +150,15 @@ def _read_files(paths: Sequence[Text], ref_paths: Sequence[Text], options: Score
     from nmtkit.translation.testset import describe, read_set, text_name
 
     language, tokenized, source = options.language, options.tokenized, options.source
-    every = iter(read_set([*ref_paths, *paths, *([] if source is None else [source])]))
-    refs, texts = ([next(every) for _ in group] for group in (ref_paths, paths))
+    given = [*paths, *ref_paths, *([] if source is None else [source])]
+    every = iter(read_set(given, reference=len(paths)))
+    texts, refs = ([next(every) for _ in group] for group in (paths, ref_paths))
     data = Path(options.data)
     prep = load_prep(data) if TextFiles(data).settings.exists() and not tokenized else None
     if not (tokenized or prep or language):
         log.info("nmtkit: tokenised BLEU assumes English; set `language` for another language")
     names = [text_name(path, number) for number, path in enumerate(paths, 1)]
-    ref_names = [text_name(path, number) for number, path in enumerate(ref_paths, 1)]
+    ref_names = [text_name(path, number) for number, path in enumerate(ref_paths, len(paths) + 1)]
     forms = [_form(lines) for lines in (*texts, *refs)]
     subwords = [segmented(lines) for lines in (*texts, *refs)]
     for name, lines, form, what in zip((*names, *ref_names), (*texts, *refs), forms, subwords, strict=True):

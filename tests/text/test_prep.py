@@ -1005,7 +1005,12 @@ def test_a_table_with_more_columns_in_a_folder_of_texts_is_warned_of(
         (["train.en", "train.fr"], None, "frr", r"has en and fr, not frr: which one is the source\?"),
         ([], None, None, r"has no train\.LANGUAGE: name two"),
         (["train.en", "train.fr"], "en", "en", r"source and target language are both en; name two languages"),
-        (["train.en", "train.fr"], "en", "de", r"train\.de: no such file \(nor \.gz or \.zst\), but there is .*train\.fr$"),
+        (
+            ["train.en", "train.fr"],
+            "en",
+            "de",
+            r"train\.de: no such file \(nor \.gz or \.zst\), but there is .*train\.fr$",
+        ),
         (["train.en", "train.fr", "dev.en"], "en", "fr", r"dev\.fr: no such file"),
         (["train.en.csv"], "en", "fr", r"train\.en: no such file"),
         (["train.en", "train.en.gz", "train.fr"], "en", "fr", r"train\.en\.gz: train\.en is there too; keep one"),

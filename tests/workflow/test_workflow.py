@@ -373,7 +373,7 @@ def test_an_ensemble_of_equal_models_translates_as_the_model(made: Path, tmp_pat
         (lambda: nmtkit.vocab(joint=True, tgt_size=-1), "`tgt_size` -1: 4 rows are symbols; use a larger one"),
         (lambda: nmtkit.score(language="fr"), "`references`, `source`, `vocab`, `paired`, `seeds`, `language`"),
         (lambda: nmtkit.score([["a"]]), "text 1: translations and a reference are needed: nmtkit score HYP... REF"),
-        (lambda: nmtkit.score([["a"], ["a", "b"]]), "text 2 has 1 line but text 1 has 2; align them line by line"),
+        (lambda: nmtkit.score([["a"], ["a", "b"]]), "text 1 has 1 line but text 2 has 2; align them line by line"),
         (lambda: nmtkit.score([[], []]), "text 1 is empty: there is nothing to score"),
         (lambda: nmtkit.score([["a"], ["b"]], seeds=True), "text 1: `paired` and `seeds` compare translations;"),
         (lambda: nmtkit.score([["a"], ["b"], ["c"]], seeds=True, paired="bs"), "`paired` compares systems, and "),
