@@ -48,7 +48,7 @@ MULTIPLY := tests/kernels tests/ops tests/layers tests/models/test_for_search.py
   $(addprefix --ignore tests/,kernels/test_compiled.py kernels/test_tiles.py ops/test_pointwise.py \
   search/test_constraints.py)
 TRAIN := $(addprefix tests/training/test_,gradient.py optimizers.py made_by_0_1.py \
-  'loop.py::test_a_run_in_pieces_equals_a_run_in_one_go[float32]')
+  loop.py::test_a_run_in_pieces_equals_a_run_in_one_go)
 
 test: env
 	PRECISION=bfloat16 $(PYTEST)
