@@ -112,7 +112,7 @@ class Xml:
 
 def _expanded(data: bytes) -> bytes:
     """An XML file with the entities of HTML as references to their characters."""
-    end = b""  # of the CDATA, comment or processing instruction around the place
+    end = b""  # that of the CDATA section, comment or processing instruction which is open; empty if none is
 
     def expanded(match: re.Match[bytes]) -> bytes:
         nonlocal end

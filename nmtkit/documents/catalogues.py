@@ -39,7 +39,7 @@ _NO_FLAGS = re.compile(r"^[ \t]*(?:#\||msg)", re.MULTILINE)
 # The mark of a menu's accelerator: &File, E&xit, and _File of GTK.
 _ACCELERATOR = re.compile(r"(?<![^\W\d_])&(?=[^\W\d_])|&(?=[a-z])|(?<!\S)_(?=[A-Z])")
 _ARGUMENT = re.compile(r"\{[0-9]")  # of Java's MessageFormat, for which an apostrophe is written twice
-# A comment, a blank line or a property of Java, and the end of a line in one.
+# A comment, a blank line or a whole property of a Java file, and the end of a line on which a property does not end.
 _PROPERTY = re.compile(r"[ \t\f]*[#!][^\r\n]*(?:\r\n?|\n|\Z)|(?:[^\\\r\n]+|\\(?:\r\n|.))*(?:\r\n?|\n|\\?\Z)", re.DOTALL)
 _CONTINUED = re.compile(r"\\(?:\r\n?|\n)[ \t\f]*|(\\.)", re.DOTALL)
 # A string of a valid JSON file; group 1 is the colon after a key.

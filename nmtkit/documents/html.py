@@ -147,8 +147,9 @@ def _is_kept(node: Node) -> bool:
 def _is_space(node: Node) -> bool:
     """Whether a node without text is a line break, or an inline element around one or around white space."""
     name = _name(node)
-    inside = name in _INLINE | _COPIED and ("".join(node.itertext()).isspace() or node.find(".//{*}br") is not None)
-    return name == "br" or inside
+    if name == "br":
+        return True
+    return name in _INLINE | _COPIED and ("".join(node.itertext()).isspace() or node.find(".//{*}br") is not None)
 
 
 def _is_script(node: Node) -> bool:

@@ -43,7 +43,10 @@ class Occurrence(NamedTuple):
 
 @dataclass(frozen=True)
 class Glossary:
-    """Terms in a model's tokens. Raises UserError for one without tokens on a side, as of control characters alone."""
+    """Terms in a model's tokens.
+
+    Raises UserError for a term without tokens on one side, as of control characters alone.
+    """
 
     reader: TextPipeline
     writer: TextPipeline

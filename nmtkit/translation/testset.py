@@ -53,10 +53,11 @@ class Translated:
 
 
 def read_set(texts: Sequence[Path | str | Sequence[str]], reference: int = 0) -> list[list[str]]:
-    """The lines of corresponding texts: those of files, or given lines; ``reference`` is the number of one, from 0.
+    """The lines of corresponding texts: those of files, or given lines.
 
-    Raises UserError if one is empty or has another length than the reference, with both numbers of lines, if a given
-    line is not text, if two are standard input, and for a table or memory without the column or language to read.
+    reference: the index of the text that all others must be as long as. Raises UserError if a text is empty or has
+    another length, with the names and both numbers of lines, if a given line is not text, if two are standard input,
+    and for a table or memory without the column or language to read.
     """
     files = [text for text in texts if isinstance(text, Path | str)]
     check_read_once(files)
